@@ -554,3 +554,120 @@ def test_a_notebook_runs_the_page_in_its_sandbox(browser, model, X, tmp_path):
         inside.locator(".chart.moved .main-svg").first.wait_for()
         assert inside.locator(".steps input").count() == 1
         assert page.complaints == []
+
+
+# --- Axes, colors, distributions, filters ------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rich(browser, model, X, tmp_path_factory):
+    """A page with everything that can be given for it."""
+    rng = np.random.default_rng(0)
+    page = report.page(
+        model,
+        X,
+        names=NAMES,
+        id={"key": np.array([f"<b>id</b> {i}" for i in range(len(X))])},
+        color={"kind": rng.choice(["one", HOSTILE], len(X))},
+        compare={"half": X[:, 0] > 0},
+        cluster_names={0: HOSTILE, 3: "third"},
+        nonlinear="t-sne",
+        title="Rich",
+    )
+    with Opened(browser, page.save(tmp_path_factory.mktemp("rich") / "page.html")) as opened:
+        yield opened
+        opened.check()
+        assert opened.title() == "Rich"
+
+
+def choose(page, name, option):
+    page.locator(f".choice.{name} select").select_option(label=option)
+
+
+def test_the_reader_chooses_the_axes(rich, model, X):
+    assert rich.chart("map", "chart.layout.xaxis.title.text") == "t-SNE 1"
+    assert (
+        not rich.locator(".choice.across").is_visible() and not rich.locator(".steps").is_visible()
+    )
+    choose(rich, "map", "components or columns")
+    assert rich.locator(".steps").is_visible()
+    shown = portrait(model, X).map
+    x = rich.chart("map", "Array.from(chart.data[0].x)")
+    np.testing.assert_allclose(x, shown.points[:, 0], rtol=1e-5, atol=1e-5)
+    choose(rich, "across", "alpha")
+    choose(rich, "up", "=1+1")
+    x, y = (rich.chart("map", f"Array.from(chart.data[0].{axis})") for axis in "xy")
+    np.testing.assert_allclose(np.column_stack([x, y]), X[:, [0, 3]], rtol=1e-5)
+    centers = rich.chart("map", "chart.data.slice(3).map(c => [c.x[0], c.y[0]])")
+    means = np.array([X[model.labels_ == k][:, [0, 3]].mean(axis=0) for k in range(7)])
+    order = np.argsort(np.bincount(model.labels_), kind="stable")
+    np.testing.assert_allclose(np.sort(centers, axis=0), np.sort(means[order], axis=0), rtol=1e-5)
+    assert not rich.locator(".steps").is_visible()
+    assert "replayed on the map of components 1 and 2" in rich.inner_text("#map figcaption")
+    choose(rich, "up", f"component 3 ({100 * shown.more.explained[0]:.0f}%)")
+    y = rich.chart("map", "Array.from(chart.data[0].y)")
+    np.testing.assert_allclose(y, shown.more.points[:, 0], rtol=1e-5, atol=1e-5)
+
+
+def test_the_reader_chooses_the_colors(rich, X):
+    choose(rich, "color", "kind")
+    assert len(set(rich.chart("map", "chart.data[0].marker.color"))) == 2
+    assert rich.inner_text(".legend").startswith("kind:") and HOSTILE[:20] in rich.inner_text(
+        ".legend"
+    )
+    choose(rich, "color", "alpha")
+    np.testing.assert_allclose(rich.chart("map", "chart.data[0].marker.color"), X[:, 0], rtol=1e-5)
+    assert rich.chart("map", "chart.data[0].marker.showscale") is True
+    choose(rich, "color", "cluster")
+    assert len(set(rich.chart("map", "chart.data[0].marker.color"))) == 7
+
+
+def test_a_point_says_what_it_is(rich, X):
+    title, margin, lines = rich.chart("map", "chart.data[0].customdata[5]")
+    assert title == "key &#60;b&#62;id&#60;/b&#62; 5"
+    assert 0 <= margin <= 1 and "<br>alpha: " in lines and "<br>kind: " in lines
+    value = lines.split("<br>alpha: ")[1].split("<br>")[0]
+    assert number(value) == pytest.approx(X[5, 0], rel=1e-3)
+
+
+def test_every_column_has_a_panel_with_a_row_for_each_cluster(rich, model, X):
+    panels = rich.locator(".panel-of-column")
+    assert sorted(panels.locator("h3").all_inner_texts()) == sorted(NAMES)
+    alpha = panels.filter(has=rich.tab.get_by_text("alpha", exact=True))
+    rows = alpha.locator(".row").all()
+    assert len(rows) == 7
+    largest = int(np.argmax(np.bincount(model.labels_)))
+    median = np.median(X[model.labels_ == largest, 0])
+    said = rows[0].get_attribute("title").split("median ")[1].split(";")[0]
+    assert number(said) == pytest.approx(median, rel=1e-2)
+
+
+def test_long_tables_are_filtered(browser, tmp_path):
+    page = wide()
+    with Opened(browser, page.save(tmp_path / "page.html")) as opened:
+        opened.fill('[data-name="profiles"] input[type=search]', "</script>7")
+        opened.until(lambda: opened.locator('[data-name="profiles"] tbody tr').count() == 1)
+        opened.fill('[data-name="summary"] input[type=search]', "no such text")
+        opened.until(lambda: opened.locator('[data-name="summary"] tbody tr').count() == 0)
+        assert len(opened.saved("profiles")) == 2
+        assert opened.locator(".panel-of-column").first.locator(".row").count() == 16
+        opened.check()
+
+
+def foreign():
+    X = blobs()
+    return report.page(labels=np.where(X[:, 0] > 0, "a", np.where(X[:, 1] > 0, "b", "-1")), X=X)
+
+
+def numbered_names():
+    X = blobs()
+    return report.page(KMeans(2, random_state=0).fit(X), X, cluster_names=["a" * 300, "b" * 300])
+
+
+@pytest.mark.parametrize("make", [foreign, numbered_names])
+@pytest.mark.parametrize("viewport", [DESK, PHONE])
+def test_pages_with_names_fit_the_window(browser, tmp_path, make, viewport):
+    with Opened(browser, make().save(tmp_path / "page.html"), viewport=viewport) as opened:
+        assert opened.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+        assert opened.locator(".chart.map .main-svg").count() > 0
+        opened.check()

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from wolfmeans.commands import options, outputs
 from wolfmeans.commands.options import named, one_of, value
-from wolfmeans.commands.points import begin_reading, check_column, choose
+from wolfmeans.commands.points import (
+    PageColumns,
+    begin_reading,
+    check_column,
+    choose,
+    title_of,
+)
 from wolfmeans.commands.process import loading
 from wolfmeans.commands.terminal import errors_in_one_line, print_facts, print_json, remarking
 from wolfmeans.files.columns import Table
@@ -44,6 +50,11 @@ def certify(
     seed: options.Seed = 0,
     threads: options.Threads = None,
     certificate: Annotated[str | None, value("PATH", "Write the evaluation as JSON.")] = None,
+    page: options.Page = None,
+    id_: options.Id = None,
+    names: options.Names = None,
+    color: options.Color = None,
+    compare: options.Compare = None,
     quiet: options.Quiet = False,
     json_: options.Json = False,
 ) -> None:
@@ -60,9 +71,14 @@ def certify(
       wolfmeans certify labelled.csv --label-column team --outlier noise
 
       wolfmeans certify points.npy labels.npy --standardize --json
+
+      wolfmeans certify labelled.csv --label-column team --page page.html
     """
     inputs = [file, *([labels] if labels else [])]
-    outputs.check_targets({"--certificate": certificate}, inputs, json=json_)
+    outputs.check_targets({"--certificate": certificate, "--page": page}, inputs, json=json_)
+    extra = PageColumns(id_, color, compare)
+    extra.check_needed(page, names)
+    cluster_names = options.names_of_clusters("--names", names)
     one_of("--method", method, options.METHODS)
     wait_for_table = begin_reading([file], format_)
     with loading():
@@ -81,13 +97,15 @@ def certify(
         columns,
         exclude,
         weights,
-        roles=roles,
+        roles=(*roles, *extra.roles(table)),
         drop_missing=drop_missing,
         missing=given == "",
     )
     data, given = points.data, given if points.kept is None else given[points.kept]
+    preparation = Preparation(points.names)
     if standardize:
-        data = Preparation.standardizing(points.names, data, points.weights).apply(data)
+        preparation = Preparation.standardizing(points.names, data, points.weights)
+        data = preparation.apply(data)
     with (
         remarking(() if quiet or json_ else points.remarks),
         progress_on_terminal((lambda share, text: None) if quiet else None) as progress,
@@ -105,11 +123,28 @@ def certify(
     facts = {**found.to_dict(), "columns": list(points.names)}
     if certificate is not None:
         outputs.write_json(certificate, facts)
+    if page is not None:
+        from wolfmeans.views import page as views
+
+        made = views.page(
+            labels=given,
+            X=data,
+            outlier=outlier,
+            sample_weight=points.weights,
+            names=points.names,
+            cluster_names=cluster_names,
+            **extra.given(points),
+            title=f"{title_of([file])}: {found.n_clusters} clusters",
+            preparation=preparation,
+            judgement=found,
+        )
+        with outputs.naming(page):
+            made.save(page)
     if json_:
         print_json(facts)
     elif not quiet and not outputs.is_standard_output(certificate):
         print_facts(found.verdict, found.rows())
-    outputs.say_written([certificate], quiet=quiet)
+    outputs.say_written([certificate, page], quiet=quiet)
 
 
 def _labels(

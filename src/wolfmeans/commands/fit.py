@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from wolfmeans.commands import options, outputs
 from wolfmeans.commands.options import named, one_of, value
 from wolfmeans.commands.points import (
+    PageColumns,
     Points,
     TablePoints,
     begin_reading,
@@ -207,7 +208,11 @@ def fit(
         str | None,
         value("PATH", "The proof of the lower bound, for wolfmeans check.", _OUTPUT),
     ] = None,
-    page: Annotated[str | None, value("PATH", "An HTML page about the result.", _OUTPUT)] = None,
+    page: options.Page = None,
+    id_: options.Id = None,
+    names: options.Names = None,
+    color: options.Color = None,
+    compare: options.Compare = None,
     quiet: options.Quiet = False,
     json_: options.Json = False,
     require_converged: Annotated[
@@ -236,6 +241,8 @@ def fit(
       wolfmeans fit 'parts/*.parquet' -k 5 --alpha 0.02 --labels all.parquet
 
       wolfmeans fit measurements.csv -k 8 --metric cosine
+
+      wolfmeans fit measurements.csv -k 3 --page page.html --names 0=small,2=large
 
       zcat big.csv.gz | wolfmeans fit - -k 8 --labels labels.csv
 
@@ -321,6 +328,8 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
     if seconds is not None and given.proof is not None and given.bound == "auto":
         # The bound that the certificate shows is to have the proof.
         given.bound = "none"
+    _page_columns(given).check_needed(given.page, given.names)
+    options.names_of_clusters("--names", given.names)
     _check_metric(given)
     _check_kind_of_fit(given)
     if given.checkpoint is not None:
@@ -348,6 +357,10 @@ def _check(given: Namespace, targets: dict[str, str | None]) -> None:
         bound = given.bound not in ("auto", "none")
         refuse_with_memory(in_memory | {f"--bound {given.bound}": bound})
         outputs.check_gaps(given.labels, gaps=given.drop_missing)
+
+
+def _page_columns(given: Namespace) -> PageColumns:
+    return PageColumns(given.id_, given.color, given.compare)
 
 
 def _check_metric(given: Namespace) -> None:
@@ -479,7 +492,10 @@ def _opened(given: Namespace) -> Iterator[tuple[Points, Model]]:
         with loading():
             estimator = _estimator(given)
             table = wait_for_table()
-        chosen = choose(table, columns, exclude, weights, drop_missing=given.drop_missing)
+        roles = _page_columns(given).roles(table)
+        chosen = choose(
+            table, columns, exclude, weights, roles=roles, drop_missing=given.drop_missing
+        )
         outputs.check_gaps(given.labels, gaps=chosen.kept is not None)
         yield chosen, estimator
 
@@ -647,6 +663,7 @@ def _write_page(
 ) -> None:
     from wolfmeans.views.page import page
 
+    assert isinstance(points, TablePoints)
     # The page gets the names of the columns; scikit-learn would miss them on the array.
     del estimator.feature_names_in_
     made = page(
@@ -654,6 +671,8 @@ def _write_page(
         preparation.apply(points.data),
         sample_weight=points.weights,
         names=points.names,
+        cluster_names=options.names_of_clusters("--names", given.names),
+        **_page_columns(given).given(points),
         title=f"{title_of(given.files)}: {estimator.n_clusters} clusters",
         preparation=preparation,
         wording=lambda text: for_the_command(text, points.names),

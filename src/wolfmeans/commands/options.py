@@ -81,6 +81,29 @@ def shares(option: str, texts: Sequence[str]) -> list[float]:
     return numbers
 
 
+def names_of_clusters(
+    option: str, texts: Sequence[str] | None
+) -> dict[str, str] | list[str] | None:
+    """Return names of clusters: LABEL=NAME for some of them, or a name for each.
+
+    Examples
+    --------
+    >>> names_of_clusters("--names", ["0=small,2=large"])
+    {'0': 'small', '2': 'large'}
+    >>> names_of_clusters("--names", ["small,large"])
+    ['small', 'large']
+    """
+    if texts is None:
+        return None
+    parts = [part.strip() for text in texts for part in text.split(",")]
+    pairs = [part.partition("=") for part in parts]
+    if not any(sign for _, sign, _ in pairs):
+        return parts
+    if not all(label.strip() and name.strip() for label, _, name in pairs):
+        raise ValueError(f"{option} takes LABEL=NAME,... or a name for each cluster")
+    return {label.strip(): name.strip() for label, _, name in pairs}
+
+
 def one_of(option: str, value: str, allowed: Sequence[str]) -> str:
     """Return the value if it is allowed; otherwise raise an error that lists the choices."""
     if value not in allowed:
@@ -143,6 +166,28 @@ DropMissing = Annotated[
 Memory = Annotated[
     str | None,
     value("SIZE", "Use at most this much memory, e.g. 2GB, and read larger files in chunks."),
+]
+
+# --- The page --------------------------------------------------------------------------------
+
+PAGE = "Page"
+Page = Annotated[str | None, value("PATH", "An HTML page about the result.", PAGE)]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id", metavar="COLUMN", help="What the rows are called on the page.", rich_help_panel=PAGE
+    ),
+]
+Names = Annotated[
+    list[str] | None,
+    value("LABEL=NAME,...", "Names of clusters on the page, e.g. 0=small,2=large.", PAGE),
+]
+Color = Annotated[
+    str | None, value("COLUMN", "Color the points of the page's map by this column.", PAGE)
+]
+Compare = Annotated[
+    list[str] | None,
+    value("COLUMN,...", "Compare the clusters with these columns, which are not clustered.", PAGE),
 ]
 
 # --- Work and output -------------------------------------------------------------------------

@@ -120,6 +120,11 @@ class TablePoints(Points):
         """Return labels for all rows of the table, masked where a row was left out."""
         return labels if self.kept is None else _masked(labels, self.kept)
 
+    def entries(self, name: str) -> NDArray[Any]:
+        """Return a column of the table, in the rows to cluster."""
+        entries = self.table.entries(name)
+        return entries if self.kept is None else entries[self.kept]
+
     def write_labels(self, target: str, labels: Any, *, with_data: bool, numbered: bool) -> None:
         """Write the labels of all rows, empty where a row was left out."""
         columns = {"label": self.with_gaps(labels)}
@@ -216,6 +221,50 @@ def _complete_rows(
     skipped = f"Skipping {int(np.sum(~kept)):,} of {len(kept):,} rows, which have missing values."
     data = np.ascontiguousarray(data[kept])
     return replace(found, data=data, kept=kept, remarks=(*remarks, skipped))
+
+
+@dataclass(frozen=True)
+class PageColumns:
+    """Columns for the page that are not clustered, as options name them."""
+
+    id: str | None = None
+    color: str | None = None
+    compare: Sequence[str] | None = None
+
+    def check_needed(self, page: str | None, names: Any) -> None:
+        """Raise an error if there is no page to show them on."""
+        options = {"--id": self.id, "--color": self.color, "--compare": self.compare}
+        for option, value in (options | {"--names": names}).items():
+            if value is not None and page is None:
+                raise ValueError(f"{option} needs --page PATH, the page to write")
+
+    def roles(self, table: Table) -> tuple[str, ...]:
+        """Return the columns that are not clustered; raise an error if one does not exist."""
+        compared = names_in(table, self.compare or ())
+        for option, names in (
+            ("--id", [self.id]),
+            ("--color", [self.color]),
+            ("--compare", compared),
+        ):
+            for name in names:
+                if name is not None:
+                    check_column(table, name, option)
+        return (*([] if self.id is None else [self.id]), *compared)
+
+    def given(self, points: TablePoints) -> dict[str, Any]:
+        """Return the columns as arguments of the page."""
+        found: dict[str, Any] = {}
+        if self.id is not None:
+            found["id"] = {self.id: points.entries(self.id)}
+        elif points.kept is not None:
+            # The page's rows are not those of the file.
+            found["id"] = {"row": np.flatnonzero(points.kept)}
+        if self.color is not None:
+            found["color"] = {self.color: points.entries(self.color)}
+        if self.compare:
+            compared = names_in(points.table, self.compare)
+            found["compare"] = {name: points.entries(name) for name in compared}
+        return found
 
 
 def check_count(n_clusters: int, n_rows: int) -> None:

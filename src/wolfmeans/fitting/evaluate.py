@@ -247,7 +247,7 @@ a relative 1e-6).
     threads = effective_threads(n_threads)
     X, sizes = validation.validate_points(_ASKER(), X, reset=True, n_threads=threads)
     weights = validation.validate_weights(sample_weight, X)
-    kept, numbers = _numbered(labels, X.shape[0], outlier)
+    kept, numbers, _ = numbered_labels(labels, X.shape[0], outlier)
     exponent = validation.scale_exponent(X, sizes, weights)
     kept_weights = None if weights is None else weights[kept]
     found = _Found(validation.rescale(X, exponent)[kept], kept_weights, numbers, threads)
@@ -291,10 +291,10 @@ a relative 1e-6).
     )
 
 
-def _numbered(
+def numbered_labels(
     labels: Any, n_points: int, outlier: Any
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return which points are in clusters, and the clusters of these by number."""
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], tuple[str, ...]]:
+    """Return which points are in clusters, the clusters of these by number, and their labels."""
     if labels is None:
         raise ValueError("labels is None; pass the cluster of each point")
     given = np.asarray(on_host(labels))
@@ -310,11 +310,14 @@ def _numbered(
             f"{len(missing):,} of the labels are missing, the first at row {missing[0]:,}; leave "
             f"these rows out, or give them the label {outlier} of points without a cluster"
         )
+    if given.dtype.kind == "O":
+        # Numbers and words cannot be sorted together.
+        given = given.astype(str)
     kept = given.astype(str) != str(outlier)
     if not kept.any():
         raise ValueError(f"every label is {outlier}, the outlier label: no point is in a cluster")
-    _, numbers = np.unique(given[kept], return_inverse=True)
-    return kept, numbers
+    found, numbers = np.unique(given[kept], return_inverse=True)
+    return kept, numbers, tuple(map(str, found.tolist()))
 
 
 def _is_missing(label: Any) -> bool:
@@ -337,7 +340,7 @@ class _Found:
         self.search: SingleMoves = workspace.single_moves(unused, labels)
         self.centers: Centers = np.array(self.search.centers)
         self._place_unused(X, weights, labels)
-        own = _distances(X, self.centers, labels, n_threads)
+        own = own_distances(X, self.centers, labels, n_threads)
         nearest = workspace.nearest(self.centers)[1]
         terms = own - nearest
         if weights is not None:
@@ -372,7 +375,7 @@ def _looked_at_all(search: SingleMoves) -> bool:
     return False
 
 
-def _distances(X: Any, centers: Centers, labels: Labels, n_threads: int) -> Distances:
+def own_distances(X: Any, centers: Centers, labels: Labels, n_threads: int) -> Distances:
     """Return each point's canonical distance to the center of its label."""
     own = np.full(X.shape[0], math.nan)
     by_cluster = np.argsort(labels, kind="stable")

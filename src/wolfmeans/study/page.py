@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from html import escape
 from importlib.resources import files
 from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any
 
 from wolfmeans import __version__
 from wolfmeans.study.claims import Finding, Verdict, mean_iterations, name_of
@@ -27,7 +30,11 @@ from wolfmeans.study.tables import (
     spreads,
     theirs,
 )
-from wolfmeans.views.page.markup import text as escaped
+from wolfmeans.views.page import markup
+from wolfmeans.views.page.markup import coded
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 TITLE = "The worst-case rate of Lloyd’s algorithm"
 
@@ -76,170 +83,137 @@ def document(
 ) -> str:
     """Return the whole page."""
     sections = [
-        _section("summary", "In short", _definitions((p.heading, p.text) for p in points)),
-        _section("gaps", "Three things called “the gap”", _definitions(_THREE_GAPS)),
-        _section("sentences", "The paper’s sentences, tested", _findings(findings)),
-        _section("tables", "Tables", _tables(collection, gaps)),
-        _section("figures", "Figures", _figures(plates, gaps)),
-        _section("repeats", "How noisy is a worst case?", _repeats(collection)),
-        _section("runs", "The runs", _runs(collection)),
+        ("summary", "In short", _definitions((p.heading, p.text) for p in points)),
+        ("gaps", "Three things called “the gap”", _definitions(_THREE_GAPS)),
+        ("sentences", "The paper’s sentences, tested", _findings(findings)),
+        ("tables", "Tables", _tables(collection, gaps)),
+        ("figures", "Figures", _figures(plates, gaps)),
+        ("repeats", "How noisy is a worst case?", _repeats(collection)),
+        ("runs", "The runs", _runs(collection)),
     ]
-    titles = re.findall(r'<section id="(\w+)">\n<h2>(.*?)</h2>', "\n".join(sections))
-    links = "\n".join(f'<a href="#{name}">{title}</a>' for name, title in titles)
-    body = "\n".join(sections)
-    style = (files("wolfmeans.study") / "page.css").read_text(encoding="utf-8")
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{_text(TITLE)}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<h1>{_text(TITLE)}</h1>
-<p class="lead">{_text(_LEAD)}</p>
-<nav>{links}</nav>
-{body}
-<footer>Made by wolfmeans {_text(__version__)}. Printed numbers are shown beside results and enter \
-none of them; only columns called “ours − printed” and the summary compare.</footer>
-</body>
-</html>
-"""
-
-
-def _section(name: str, title: str, content: str) -> str:
-    return (
-        f'<section id="{name}">\n<h2>{_text(title)}</h2>\n{content}\n</section>' if content else ""
+    filled = [(name, title, content) for name, title, content in sections if content]
+    page = markup.rendered(
+        "study/page.jinja",
+        title=TITLE,
+        lead=_LEAD,
+        style=(files("wolfmeans.study") / "page.css").read_text(encoding="utf-8"),
+        version=__version__,
+        links=[(name, title) for name, title, _ in filled],
+        sections=[markup.section(name, title, content) for name, title, content in filled],
     )
+    return f"{page}\n"
 
 
-def _text(text: str) -> str:
-    """Escape a text; `commands` in backquotes become code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped(text))
+@cache
+def _parts() -> Any:
+    """Return the parts that only this page has."""
+    return markup.environment().get_template("study/parts.jinja").module
 
 
-def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
-    items = (f"<dt>{_text(name)}</dt><dd>{_text(text)}</dd>" for name, text in pairs)
-    return "<dl>" + "\n".join(items) + "</dl>"
+def _definitions(pairs: Iterable[tuple[str, str]]) -> Markup:
+    return markup.definitions((coded(name), coded(text)) for name, text in pairs)
+
+
+def _note(text: str, kind: str = "soft") -> Markup:
+    return markup.paragraph(coded(text), kind)
 
 
 # --- Sentences -------------------------------------------------------------------------------
 
 
-def _findings(findings: Iterable[Finding]) -> str:
+def _findings(findings: Iterable[Finding]) -> Markup:
     rule = (
         "Every verdict is computed from the results on this page, and is no better than these: the "
         "paper has 10,000 runs of each scenario. A tendency holds where nine of ten cases show it, "
         "and does not hold where no more than half do."
     )
-    items = "\n".join(map(_finding, findings))
-    return f'<p class="soft">{_text(rule)}</p>\n<ol class="claims">\n{items}\n</ol>'
-
-
-def _finding(finding: Finding) -> str:
-    kind, mark = _MARKS[finding.verdict]
-    numbers = ""
-    if finding.rows:
-        table = _grid(finding.header, finding.rows)
-        numbers = f"<details><summary>The numbers</summary>{table}</details>"
-    return (
-        f'<li class="{kind}"><span class="chip">{mark} {_text(finding.verdict)}</span>'
-        f'<p class="quote">{_text(finding.sentence)}</p><p>{_text(finding.evidence)}</p>'
-        f"{numbers}</li>"
-    )
+    entries = []
+    for finding in findings:
+        kind, mark = _MARKS[finding.verdict]
+        numbers = markup.joined()
+        if finding.rows:
+            numbers = markup.folded("The numbers", _grid(finding.header, finding.rows))
+        entries.append((kind, mark, finding, numbers))
+    return markup.joined(_note(rule), _parts().findings(entries))
 
 
 # --- Tables ----------------------------------------------------------------------------------
 
 
-def _tables(collection: Collection, gaps: Sequence[str]) -> str:
+def _tables(collection: Collection, gaps: Sequence[str]) -> Markup:
     note = (
         "Ordinary least squares of log g on log(t + 1) over the first N gaps, N the largest "
         "integer with N³ ≤ T² for the longest run’s T gaps. The bound is log of the largest "
         "(n − 1) tr S, with slope −1. The p-value is that of slope = −1 against slope > −1."
     )
-    return f'<p class="soft">{_text(note)}</p>' + _by_gap(
-        gaps, lambda gap: "\n".join(_paper_table(table) for table in layout(collection, gap))
-    )
+
+    def tables(gap: str) -> Markup:
+        return markup.joined(*(_paper_table(table) for table in layout(collection, gap)))
+
+    return markup.joined(_note(note), _by_gap(gaps, tables))
 
 
-def _by_gap(gaps: Sequence[str], content: Callable[[str], str]) -> str:
+def _by_gap(gaps: Sequence[str], content: Callable[[str], Markup]) -> Markup:
     """Return a folding block for each gap, the first one open."""
-    blocks: list[str] = []
+    blocks: list[Markup] = []
     for gap in gaps:
         if inner := content(gap):
-            state = "" if blocks else " open"
-            blocks.append(
-                f"<details{state}><summary>{_text(_GAP_TITLES[gap])}</summary>{inner}</details>"
-            )
-    return "\n".join(blocks)
+            blocks.append(markup.folded(_GAP_TITLES[gap], inner, is_open=not blocks))
+    return markup.joined(*blocks)
 
 
-def _paper_table(table: Table) -> str:
-    compared = table.compared
-    groups = ("bound", "slope (SE)", "intercept (SE)", "p-value")
-    first = ", ".join(table.places)
-    if compared:
-        top = "".join(f'<th class="group" colspan="2">{group}</th>' for group in groups)
-        top = f'<th></th><th></th>{top}<th class="group" colspan="2">ours − printed</th>'
-        under = "<th>ours</th><th>printed</th>" * len(groups) + "<th>slope</th><th>intercept</th>"
-        head = f"<tr>{top}</tr><tr><th scope=col class=text>{first}</th><th>N</th>{under}</tr>"
-    else:
-        under = "".join(f"<th>{group}</th>" for group in groups)
-        head = f"<tr><th scope=col class=text>{first}</th><th>N</th>{under}</tr>"
+def _paper_table(table: Table) -> Markup:
     rows, before = [], None
     for row in table.rows:
         place = table.place(row)
-        block = ' class="block"' if before is not None and place[0] != before else ""
-        before = place[0]
         rows.append(
-            f"<tr{block}><th scope=row>{_text(', '.join(place))}</th><td>{row.fit.n_points}</td>"
-            f"{_cells(row, compared)}</tr>"
+            {
+                "begins_block": before is not None and place[0] != before,
+                "place": ", ".join(place),
+                "n_points": row.fit.n_points,
+                "cells": _cells(row, table.compared),
+            }
         )
-    return (
-        f'<div class="scroll"><table><caption>{_text(table.caption)}</caption>'
-        f"<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+        before = place[0]
+    content = {
+        "caption": coded(table.caption),
+        "compared": table.compared,
+        "first": ", ".join(table.places),
+        "rows": rows,
+    }
+    groups = ("bound", "slope (SE)", "intercept (SE)", "p-value")
+    made: Markup = _parts().paper_table(content, groups)
+    return made
 
 
-def _cells(row: Row, compared: bool) -> str:
+def _cells(row: Row, compared: bool) -> list[tuple[str, str]]:
+    """Return the texts of the cells and their CSS classes."""
     if not compared:
-        return "".join(f"<td>{_text(cell)}</td>" for cell in ours(row))
-    pairs = zip(ours(row), theirs(row), strict=True)
-    cells = "".join(f'<td>{_text(a)}</td><td class="theirs">{_text(b)}</td>' for a, b in pairs)
+        return [(cell, "") for cell in ours(row)]
+    cells: list[tuple[str, str]] = []
+    for own, printed in zip(ours(row), theirs(row), strict=True):
+        cells += [(own, ""), (printed, "theirs")]
     for name in ("slope", "intercept"):
         apart = difference(row, name)
-        cells += f'<td class="apart">{MISSING if apart is None else signed(apart)}</td>'
+        cells.append((MISSING if apart is None else signed(apart), "apart"))
     return cells
 
 
-def _grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
     """Return a plain table; columns with letters are set left, numbers right."""
     rows = list(rows)
-    wordy = [
-        any(
+    numbers = [
+        j
+        for j in range(len(header))
+        if not any(
             re.search(r"[A-Za-z]{3}", row[j].replace(MISSING, "").replace(" of ", ""))
             for row in rows
         )
-        for j in range(len(header))
     ]
-    kinds = [" class=text" if words else "" for words in wordy]
-    top = "".join(f"<th{kind}>{_text(name)}</th>" for kind, name in zip(kinds, header, strict=True))
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{kind}>{_text(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class="scroll"><table><thead><tr>{top}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return markup.grid(header, [[coded(cell) for cell in row] for row in rows], numbers=numbers)
 
 
-def _repeats(collection: Collection) -> str:
+def _repeats(collection: Collection) -> Markup:
     rows = []
     for spread in spreads(collection):
         cells = [name_of(spread.result), spread.gap, str(len(spread.slopes))]
@@ -249,7 +223,7 @@ def _repeats(collection: Collection) -> str:
             cells.append(MISSING if away is None else signed(away, 1))
         rows.append(cells)
     if not rows:
-        return ""
+        return markup.joined()
     header = (
         *("scenario", "gap", "studies"),
         *("slope, mean", "spread", "printed − mean, in spreads"),
@@ -259,10 +233,10 @@ def _repeats(collection: Collection) -> str:
         "The same scenario studied again with other random numbers. The spread is the standard "
         "deviation over the studies; a further study would fall within two of them in most cases."
     )
-    return f'<p class="soft">{_text(note)}</p>' + _grid(header, rows)
+    return markup.joined(_note(note), _grid(header, rows))
 
 
-def _runs(collection: Collection) -> str:
+def _runs(collection: Collection) -> Markup:
     rows = []
     for result in collection.results:
         scenario, (steps, error) = result.scenario, mean_iterations(result)
@@ -292,32 +266,31 @@ def _runs(collection: Collection) -> str:
         "(the same with repeats and everything that tells scenarios apart), `tables.md`, "
         "`tables.tex`, and `figures/` with every figure as PNG, SVG and PDF."
     )
-    return (
-        f"<p>{_text(note)}</p>"
-        f"<details><summary>Steps, empty clusters and settings</summary>{table}</details>"
-    )
+    fold = markup.folded("Steps, empty clusters and settings", table)
+    return markup.joined(_note(note, ""), fold)
 
 
 # --- Figures ---------------------------------------------------------------------------------
 
 
-def _figures(plates: Sequence[Plate], gaps: Sequence[str]) -> str:
-    def gallery(group: str) -> str:
-        drawn = "\n".join(_figure(plate) for plate in plates if plate.group == group)
-        return f'<div class="plates">{drawn}</div>' if drawn else ""
+def _figures(plates: Sequence[Plate], gaps: Sequence[str]) -> Markup:
+    if not plates:
+        return markup.joined()
+
+    def gallery(group: str) -> Markup:
+        drawn = [(_drawn(plate), plate.caption) for plate in plates if plate.group == group]
+        return _parts().gallery(drawn) if drawn else markup.joined()
 
     note = (
         "Marks: worst case over all replications; hollow ones are not in the fit. Solid: the "
         "fitted line, with its slope and standard error. Dashed: slope −1 through the largest "
         "(n − 1) tr S."
     )
-    inner = _by_gap(gaps, gallery) + gallery("data")
-    return f'<p class="soft">{_text(note)}</p>{inner}' if plates else ""
+    return markup.joined(_note(note), _by_gap(gaps, gallery), gallery("data"))
 
 
-def _figure(plate: Plate) -> str:
-    svg = inline_svg(plate.svg.decode(), plate.name, plate.caption)
-    return f"<figure>{svg}<figcaption>{_text(plate.caption)}</figcaption></figure>"
+def _drawn(plate: Plate) -> Markup:
+    return markup.trusted(inline_svg(plate.svg.decode(), plate.name, plate.caption))
 
 
 def inline_svg(svg: str, name: str, label: str) -> str:
@@ -326,7 +299,7 @@ def inline_svg(svg: str, name: str, label: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
     box = re.search(r'viewBox="[^"]*"', svg)
     assert box is not None
-    opening = f'<svg {box.group()} role="img" aria-label="{escaped(label)}">'
+    opening = f'<svg {box.group()} role="img" aria-label="{escape(label)}">'
     svg = re.sub(r"<svg[^>]*>", lambda _: opening, svg, count=1)
     # Figures share names such as patch_1.
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)

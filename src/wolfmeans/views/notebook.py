@@ -8,13 +8,18 @@ stripped, plain tables and paragraphs remain.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import wraps
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from wolfmeans.estimators.scan_result import number_columns
-from wolfmeans.views.page.markup import grid, paragraph, text
+from wolfmeans.views.page import markup
+from wolfmeans.views.page.markup import grid, paragraph
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from wolfmeans.certificate.record import Certificate
     from wolfmeans.core.solution import Record, Trace
     from wolfmeans.estimators.scan_result import Scan
@@ -54,12 +59,26 @@ _MOST_ROWS = 12
 _MOST_POINTS = 300
 
 
-def fragment(*parts: str) -> str:
+def _or_text(view: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Let a view be plain text where Jinja2 is not installed."""
+
+    @wraps(view)
+    def shown(result: Any) -> str:
+        try:
+            markup.environment()
+        except ImportError:
+            return f"<pre>{escape(str(result))}</pre>"
+        return view(result)
+
+    return shown
+
+
+def fragment(*parts: Markup) -> str:
     """Return the parts as one element, preceded by its style sheet."""
-    return f'<style>{_STYLE}</style><div class="wolfmeans">{"".join(parts)}</div>'
+    return str(markup.fragment(_STYLE, parts))
 
 
-def sparkline(values: Sequence[float], meaning: str, *, logarithmic: bool = False) -> str:
+def sparkline(values: Sequence[float], meaning: str, *, logarithmic: bool = False) -> Markup:
     """Return a sparkline of the values; a logarithmic one skips values that are not positive."""
     known = [
         (place, math.log(value) if logarithmic else value)
@@ -67,21 +86,16 @@ def sparkline(values: Sequence[float], meaning: str, *, logarithmic: bool = Fals
         if math.isfinite(value) and (value > 0 or not logarithmic)
     ]
     if not known:
-        return ""
+        return markup.joined()
     # Counted from the end, so that the last value is drawn.
     known = known[:: -max(1, -(-len(known) // _MOST_POINTS))][::-1]
     low, high = min(value for _, value in known), max(value for _, value in known)
     across, down = _WIDTH / max(1, len(values) - 1), _HEIGHT / ((high - low) or 1.0)
     places = [(place * across, (high - value) * down) for place, value in known]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    x, y = places[-1]
-    return (
-        f'<svg width="{_WIDTH:.0f}" height="{_HEIGHT:.0f}" role="img" '
-        f'aria-label="{text(meaning)}"><title>{text(meaning)}</title>'
-        f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/></svg>'
-    )
+    return markup.sparkline((_WIDTH, _HEIGHT), meaning, places)
 
 
+@_or_text
 def certificate_view(certificate: Certificate) -> str:
     """Return a certificate: its verdict, then each line with its meaning."""
     status = certificate.status
@@ -94,6 +108,7 @@ def certificate_view(certificate: Certificate) -> str:
     )
 
 
+@_or_text
 def judgement_view(judgement: Judgement) -> str:
     """Return a judgement of labels: its verdict, then each line with its meaning."""
     return fragment(
@@ -102,6 +117,7 @@ def judgement_view(judgement: Judgement) -> str:
     )
 
 
+@_or_text
 def trace_view(trace: Trace) -> str:
     """Return a trace: sparklines of inertia and gap, and its first and last rows."""
     records = list(trace)
@@ -113,9 +129,8 @@ def trace_view(trace: Trace) -> str:
         shown = [*records[:half], None, *records[len(records) - half + 1 :]]
     gaps = sparkline(trace.gap.tolist(), "the gap, on a logarithmic scale", logarithmic=True)
     inertia = sparkline(trace.sse.tolist(), "the inertia")
-    pictures = f"inertia {inertia}" + (f"gap {gaps}" if gaps else "")
     return fragment(
-        f"<p>{pictures}</p>",
+        markup.sparklines(inertia, gaps),
         grid(
             ("t", "inertia", "gap", "decrease", "moved", "empty", "seconds"),
             [_cells(record) for record in shown],
@@ -138,6 +153,7 @@ def _cells(record: Record | None) -> tuple[str, ...]:
     )
 
 
+@_or_text
 def scan_view(scan: Scan) -> str:
     """Return a scan: its table, the row of the best K for each alpha in bold."""
     header, *rows = scan.texts()

@@ -1,6 +1,8 @@
 // The charts, each a function from the page's data and colors to what plotly draws.
 
-const ARRAYS = { u4: Uint32Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
+const ARRAYS = {
+  u1: Uint8Array, u4: Uint32Array, i2: Int16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array,
+};
 
 /** Return an array from the data: short ones are lists, long ones base64 of their bytes. */
 function unpacked(list) {
@@ -9,14 +11,28 @@ function unpacked(list) {
   return new ARRAYS[list.kind](bytes.buffer);
 }
 
-/** The page's colors in the current theme. */
-function currentColors(nClusters) {
+/** A cluster in words: its name, or "cluster 3" if that is a number. */
+function called(page, k) {
+  const name = page.names?.[k] ?? String(k);
+  return /^-?\d+$/.test(name) ? `cluster ${name}` : name;
+}
+
+/** A name that fits into a chart. */
+const shortened = (name, length) =>
+  name.length <= length ? name : `${name.slice(0, length - 1).trimEnd()}…`;
+
+/** How many letters fit under a share of a chart; names that are longer stand aslant. */
+const letters = (place, share) =>
+  Math.min(40, Math.max(12, Math.floor((place.clientWidth * share) / 7)));
+
+/** The page's colors in the current theme; the clusters' first. */
+function currentColors(nColors) {
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue(`--${name}`).trim();
   const names = ["ink", "soft", "paper", "line", "accent", "bound", "out"];
   return {
     ...Object.fromEntries(names.map((name) => [name, color(name)])),
-    clusters: Array.from({ length: nClusters }, (_, k) => color(`k${k}`)),
+    clusters: Array.from({ length: nColors }, (_, k) => color(`k${k}`)),
   };
 }
 
@@ -204,56 +220,74 @@ const CHARTS = {
     };
   },
 
-  sizes({ shares, points, n_clusters: n }, colors) {
+  sizes(page, colors, place) {
+    const { shares, points, by_size: bySize, names, n_clusters: n } = page;
+    // The bars stand by size; their data by label.
+    const ranks = Array(n);
+    bySize.forEach((k, i) => (ranks[k] = i));
+    const every = Math.ceil(n / 40);
+    const ticks = bySize.map((k, i) => [i, k]).filter(([i]) => i % every === 0);
+    const words = names.some((name) => !/^-?\d+$/.test(name));
     return {
       data: [
         {
-          type: "bar", x: shares.map((_, k) => k), y: shares, customdata: points,
-          marker: { color: colors.clusters }, cliponaxis: false,
-          texttemplate: n <= 20 ? "%{y:.1%}" : "", textposition: "outside", constraintext: "none",
-          ...hover("cluster %{x}<br>%{customdata:,} points, %{y:.1%}"),
+          type: "bar", x: ranks, y: shares, customdata: points,
+          text: shares.map((share, k) => `${escaped(called(page, k))}`), textposition: place.clientWidth > 45 * n ? "outside" : "none",
+          marker: { color: colors.clusters.slice(0, n) }, cliponaxis: false,
+          texttemplate: "%{y:.1%}", constraintext: "none", textangle: 0,
+          ...hover("%{text}<br>%{customdata:,} points, %{y:.1%}"),
         },
       ],
       layout: layoutOf(
         colors,
-        { title: "cluster", showgrid: false, ...(n <= 30 ? { dtick: 1 } : { nticks: 12 }) },
+        {
+          title: words ? "" : "cluster, the largest first", showgrid: false,
+          tickvals: ticks.map(([i]) => i),
+          ticktext: ticks.map(([, k]) => escaped(shortened(names[k], letters(place, 1 / n)))),
+        },
         { tickformat: "~%", nticks: 5, rangemode: "tozero" },
         { bargap: n > 60 ? 0.05 : 0.25 },
       ),
     };
   },
 
-  margins(page, colors) {
+  margins(page, colors, place) {
     const values = Array.from(unpacked(page.margins));
     const labels = unpacked(page.map.labels);
-    const [data, ticks] = [[], []];
-    // Clusters stand side by side, a little apart.
+    const [data, ticks] = [Array(page.n_clusters), []];
+    // Clusters stand side by side, the largest first, a little apart.
     const apart = Math.max(1, values.length / 150 / Math.max(1, page.n_clusters / 15));
-    let place = 0;
-    colors.clusters.forEach((color, k) => {
+    const wordy = page.names.some((name) => name.length > 4);
+    let at = 0;
+    for (const k of page.by_size) {
+      const color = colors.clusters[k];
       const own = values.filter((_, i) => labels[i] === k);
-      if (!own.length) return;
+      if (!own.length) continue;
       own.sort((a, b) => b - a);
       const mean = own.reduce((sum, value) => sum + value, 0) / own.length;
-      const x = Array.from({ length: own.length + 1 }, (_, i) => place + i);
-      data.push(line(x, [...own, own.at(-1)], { color, width: 0, shape: "hv" }, {
+      const x = Array.from({ length: own.length + 1 }, (_, i) => at + i);
+      data[k] = line(x, [...own, own.at(-1)], { color, width: 0, shape: "hv" }, {
         fill: "tozeroy", fillcolor: color, hoveron: "points",
-        ...hover(`cluster ${k}<br>margin %{y:.2f}; mean ${mean.toFixed(2)}`),
-      }));
-      ticks.push([place + own.length / 2, String(k)]);
-      place += own.length + apart;
-    });
-    const every = Math.ceil(ticks.length / 30);
+        ...hover(`${escaped(called(page, k))}<br>margin %{y:.2f}; mean ${mean.toFixed(2)}`),
+      });
+      // A name stands under its cluster if there is room for it.
+      const room = Math.floor((place.clientWidth * own.length) / values.length / 7);
+      const name = shortened(page.names[k], Math.max(4, room));
+      if (!wordy || room >= 4) ticks.push([at + own.length / 2, escaped(name)]);
+      at += own.length + apart;
+    }
+    const every = Math.ceil(ticks.length / (ticks.length > 40 ? 16 : 30));
     const named = ticks.filter((_, i) => i % every === 0);
+    const lowest = values.reduce((a, b, i) => (labels[i] < 0 ? a : Math.min(a, b)), 0);
     return {
-      data,
+      data: data.filter(Boolean),
       layout: layoutOf(
         colors,
         {
           title: "cluster", tickvals: named.map(([at]) => at), ticktext: named.map(([, k]) => k),
-          showgrid: false, range: [-apart, place],
+          showgrid: false, range: [-apart, at], ...(wordy ? { tickangle: 0 } : {}),
         },
-        { range: [0, 1.02], dtick: 0.25, tickformat: ".2f" },
+        { range: [1.05 * lowest, 1.02], dtick: 0.25, tickformat: ".2f" },
       ),
     };
   },
@@ -336,7 +370,7 @@ const CHARTS = {
 
 /** Draw one chart, or show its text if it would be empty. */
 function draw(place, page, colors) {
-  const chart = CHARTS[place.dataset.chart](page, colors);
+  const chart = CHARTS[place.dataset.chart](page, colors, place);
   if (chart.text) {
     place.classList.add("nothing");
     place.removeAttribute("role");

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,17 @@ from numpy.typing import NDArray
 from wolfmeans import __version__
 from wolfmeans.files.atomic import written_whole
 from wolfmeans.views.colors import theme_css
-from wolfmeans.views.page.markup import links_to, readable, text
+from wolfmeans.views.page.markup import readable, rendered, section, trusted
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 # Whatever a page contains, browsers may load nothing for it.
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
-_SCRIPTS = ("tables.js", "charts.js", "replay.js", "page.js")
+_SCRIPTS = ("tables.js", "charts.js", "distributions.js", "map.js", "page.js")
 # Shorter arrays are lists of numbers in JSON; longer ones are base64 of their bytes.
 _LONG = 64
 
@@ -57,45 +60,38 @@ class Page:
 
 
 def document(
-    *, title: str, lead: str, top: str, sections: Sequence[str], data: dict[str, Any], footer: str
+    *,
+    title: str,
+    lead: str,
+    top: Markup,
+    sections: Sequence[tuple[str, str, Sequence[Markup]]],
+    data: dict[str, Any],
+    footer: str,
 ) -> Page:
-    """Assemble a page; `data` is the input of its script and includes `n_clusters`."""
-    body = "\n".join(filter(None, sections))
-    scripts = "\n".join(_asset(name) for name in _SCRIPTS)
-    page = f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="wolfmeans {text(__version__)}">
-<title>{text(title)}</title>
-<style>
-{theme_css(data["n_clusters"])}
-{_asset("page.css")}</style>
-</head>
-<body>
-<header>
-<h1>{text(title)}</h1>
-<p class="lead">{text(lead)}</p>
-</header>
-{top}
-<nav aria-label="Sections">{links_to(body)}</nav>
-<main>
-{body}
-</main>
-<noscript><p class="soft">Charts, sorting and the replay need JavaScript, which is disabled here.\
-</p></noscript>
-<footer>{text(footer)} Made by wolfmeans {text(__version__)}; charts by plotly.js (MIT licence). \
-This file needs no network.</footer>
-{data_block(data)}
-<script>{_asset("vendor/plotly-basic.min.js")}</script>
-<script>
-{scripts}</script>
-</body>
-</html>
-"""
-    return Page(page, readable(title))
+    """Assemble a page.
+
+    A section has a name, a title and its parts; one without content is left out. `data` is the
+    input of the page's script and includes `n_colors`, the number of colors.
+    """
+    filled = [(name, heading, parts) for name, heading, parts in sections if any(parts)]
+    page = rendered(
+        "views.page/page.jinja",
+        policy=_POLICY,
+        version=__version__,
+        title=title,
+        lead=lead,
+        top=top,
+        style=f"{theme_css(data['n_colors'])}\n{_asset('page.css')}",
+        links=[(name, heading) for name, heading, _ in filled],
+        sections=[section(name, heading, *parts) for name, heading, parts in filled],
+        footer=footer,
+        data=trusted(data_block(data)),
+        scripts=[
+            _asset("vendor/plotly-basic.min.js"),
+            "\n" + "\n".join(_asset(name) for name in _SCRIPTS),
+        ],
+    )
+    return Page(str(page) + "\n", readable(title))
 
 
 @cache

@@ -1,16 +1,24 @@
-"""Parts of HTML documents: tables, charts, sections. Every text is escaped here.
+"""Parts of HTML documents: tables, charts, sections, from the templates of kit.jinja.
 
-Pages, notebook views and the study's report are made of them.
+Pages, notebook views and the study's report are made of them. Jinja escapes every text; what is
+markup already has the type `Markup`.
 """
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+_QUOTED = re.compile("`([^`]+)`")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -29,11 +37,106 @@ class Cell:
     """Whether the value is a deviation in standard deviations, which colors the cell."""
     words: bool = False
     """Whether the text is words, aligned left, although it is sorted by a value."""
+    filled: float | None = None
+    """A share from 0 to 1 that tints the cell; None for none."""
+    strong: bool = False
+    """Whether the text is bold."""
+    title: str = ""
+    """What a column of clusters is called in a file."""
+
+    @property
+    def kind(self) -> str:
+        """The CSS classes."""
+        if self.words:
+            return "left"
+        if self.heat and self.value is not None:
+            return f"number heat {heat_of(self.value)[0]}"
+        return (
+            "number"
+            + " bar" * self.bar
+            + " filled" * (self.filled is not None)
+            + " strong" * self.strong
+        )
+
+    @property
+    def style(self) -> str:
+        """The CSS variable of a bar or a tint."""
+        if self.filled is not None:
+            return f"--v:{100 * self.filled:.0f}%"
+        if self.heat and self.value is not None:
+            return f"--v:{heat_of(self.value)[1]:.0f}%"
+        return f"--v:{self.value:.4g}" if self.bar else ""
+
+    @property
+    def exact(self) -> str:
+        """The value for the script; "" if it is unknown."""
+        return repr(self.value) if self.value is not None and math.isfinite(self.value) else ""
 
 
-def text(content: str) -> str:
-    """Escape a text."""
-    return html.escape(readable(content))
+# --- Templates -----------------------------------------------------------------------------------
+
+
+@cache
+def environment() -> Environment:
+    """Return Jinja's environment; a template is named `folder/file`, like views.page/kit.jinja."""
+    try:
+        from jinja2 import Environment, FunctionLoader
+    except ImportError as error:
+        raise ImportError("pages need Jinja2: pip install 'wolfmeans[page]'") from error
+
+    def source(name: str) -> str:
+        folder, _, file = name.partition("/")
+        return (files(f"wolfmeans.{folder}") / file).read_text(encoding="utf-8")
+
+    made = Environment(
+        loader=FunctionLoader(source),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalized,
+    )
+    made.filters["coded"] = coded
+    return made
+
+
+def _finalized(content: Any) -> Any:
+    """Return what a template writes, without lone surrogates."""
+    return readable(content) if type(content) is str else content
+
+
+def rendered(template: str, **content: Any) -> Markup:
+    """Fill in a template."""
+    from markupsafe import Markup
+
+    return Markup(environment().get_template(template).render(content))
+
+
+@cache
+def _kit() -> Any:
+    return environment().get_template("views.page/kit.jinja").module
+
+
+def _part(name: str, *content: Any) -> Markup:
+    """Fill in a part of the kit."""
+    made: Markup = getattr(_kit(), name)(*content)
+    return made
+
+
+def joined(*parts: Markup) -> Markup:
+    """Return markup, one part after the other."""
+    from markupsafe import Markup
+
+    return Markup("").join(parts)
+
+
+def trusted(content: str) -> Markup:
+    """Return markup that was made without a template, such as a figure."""
+    from markupsafe import Markup
+
+    return Markup(content)
+
+
+# --- Texts and numbers ---------------------------------------------------------------------------
 
 
 def readable(content: str) -> str:
@@ -45,6 +148,13 @@ def readable(content: str) -> str:
     True
     """
     return _SURROGATE.sub("\ufffd", content)
+
+
+def coded(content: str) -> Markup:
+    """Escape a text; `commands` in backquotes become code."""
+    from markupsafe import Markup, escape
+
+    return Markup(_QUOTED.sub(r"<code>\1</code>", escape(readable(content))))
 
 
 def number(value: float, digits: int = 5) -> Cell:
@@ -75,76 +185,6 @@ def figures(value: float, digits: int = 5) -> str:
     return f"{value:,.0f}" if size >= digits else f"{float(f'{value:.{digits}g}'):,.{digits}g}"
 
 
-def cluster(index: int) -> Cell:
-    """Return a cell with a cluster's number and color, empty for -1."""
-    return Cell(str(index), index, cluster=index) if index >= 0 else Cell("", math.nan)
-
-
-def swatch(index: int) -> str:
-    """Return a dot in the color of a cluster."""
-    return f'<i class="swatch" style="--c:var(--k{index})"></i>'
-
-
-def table(
-    name: str,
-    header: Sequence[str | Cell],
-    rows: Iterable[Sequence[Cell]],
-    *,
-    numbers: bool = True,
-    shown: int = 0,
-    kind: str = "",
-    left: Sequence[int] = (),
-) -> str:
-    """Return a table that the script makes sortable and exports as `name`.csv.
-
-    The first column holds names; the others are right-aligned if they are `numbers`, except those
-    at the places `left`. The script shows `shown` rows at first; 0 is all.
-    """
-    head = "".join(
-        f'<th scope="col" class="left">{text(str(entry))}</th>'
-        if j in left
-        else _head(entry, j, numbers)
-        for j, entry in enumerate(header)
-    )
-    body = "\n".join(
-        "<tr>" + "".join(_cell(cell, j) for j, cell in enumerate(row)) + "</tr>" for row in rows
-    )
-    classes = " ".join(filter(None, ("sortable" if numbers else "", kind)))
-    return (
-        f'<div class="table" data-name="{text(name)}" data-shown="{shown}"><div class="scroll">'
-        f'<table class="{classes}"><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>'
-        "</div></div>"
-    )
-
-
-def _head(entry: str | Cell, position: int, numbers: bool) -> str:
-    kind = ' class="number"' if numbers and position else ""
-    if isinstance(entry, str):
-        return f'<th scope="col"{kind}>{text(entry)}</th>'
-    assert entry.cluster is not None
-    return (
-        f'<th scope="col" class="number cluster" data-name="cluster {entry.cluster}">'
-        f"{swatch(entry.cluster)}{text(entry.text)}</th>"
-    )
-
-
-def _cell(cell: Cell, position: int) -> str:
-    tag = 'th scope="row"' if position == 0 else "td"
-    end = tag.partition(" ")[0]
-    if cell.value is None:
-        return f"<{tag}>{text(cell.text)}</{end}>"
-    value = f' data-value="{cell.value!r}"' if math.isfinite(cell.value) else ' data-value=""'
-    kind = style = ""
-    if cell.heat:
-        side, strength = heat_of(cell.value)
-        kind, style = f" heat {side}", f' style="--v:{strength:.0f}%"'
-    elif cell.bar:
-        kind, style = " bar", f' style="--v:{cell.value:.4g}"'
-    mark = "" if cell.cluster is None else swatch(cell.cluster)
-    kind = "left" if cell.words else f"number{kind}"
-    return f'<{tag} class="{kind}"{value}{style}>{mark}{text(cell.text)}</{end}>'
-
-
 def heat_of(deviation: float) -> tuple[str, float]:
     """Return the color of a deviation's cell and its strength in percent.
 
@@ -159,73 +199,102 @@ def heat_of(deviation: float) -> tuple[str, float]:
     return (side, 50.0 * size) if size <= 2 else (f"{side}er", min(100.0, 25.0 * (size - 2)))
 
 
+# --- Parts ---------------------------------------------------------------------------------------
+
+
+def table(
+    name: str,
+    header: Sequence[str | Cell],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    numbers: bool = True,
+    shown: int = 0,
+    kind: str = "",
+    left: Sequence[int] = (),
+    sorted_by: int | None = None,
+) -> Markup:
+    """Return a table that the script makes sortable and exports as `name`.csv.
+
+    The first column holds names; the others are right-aligned if they are `numbers`, except those
+    at the places `left`. The script shows `shown` rows at first, 0 is all, and sorts them by the
+    column `sorted_by`, the largest first.
+    """
+    kind = " ".join(filter(None, ("sortable" if numbers or shown else "", kind)))
+    return _part("table", name, header, rows, numbers, shown, kind, left, sorted_by)
+
+
 def grid(
     header: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[Any]],
     *,
     numbers: Sequence[int] = (),
     best: Sequence[int] = (),
-) -> str:
+) -> Markup:
     """Return a table without script; `numbers` are right-aligned columns, `best` bold rows."""
-
-    def cells(tag: str, row: Sequence[str]) -> str:
-        kinds = (' class="number"' if j in numbers else "" for j in range(len(row)))
-        pairs = zip(kinds, row, strict=True)
-        return "".join(f"<{tag}{kind}>{text(content)}</{tag}>" for kind, content in pairs)
-
-    body = "".join(
-        ('<tr class="best">' if i in best else "<tr>") + cells("td", row) + "</tr>"
-        for i, row in enumerate(rows)
-    )
-    head = f"<thead><tr>{cells('th', header)}</tr></thead>"
-    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
+    return _part("grid", header, rows, numbers, best)
 
 
-def chart(name: str, title: str, caption: str, *, heading: bool = True) -> str:
+def chart(name: str, title: str, caption: str, *, heading: bool = True) -> Markup:
     """Return an empty chart for the script to draw; without `heading`, the section's is enough."""
-    above = f"<h3>{text(title)}</h3>" if heading else ""
-    return (
-        f'<figure class="plate">{above}'
-        f'<div class="chart {text(name)}" data-chart="{text(name)}" role="img" '
-        f'aria-label="{text(title)}"></div><figcaption>{text(caption)}</figcaption></figure>'
-    )
+    return _part("chart", name, title, caption, heading)
 
 
-def section(name: str, title: str, *parts: str) -> str:
+def section(name: str, title: str, *parts: Markup) -> Markup:
     """Return a section with its heading; "" if it has no content."""
-    inner = "\n".join(filter(None, parts))
-    return f'<section id="{name}">\n<h2>{text(title)}</h2>\n{inner}\n</section>' if inner else ""
+    inner = [part for part in parts if part]
+    return _part("section", name, title, inner) if inner else joined()
 
 
-def links_to(sections: str) -> str:
-    """Return links to the sections, titled as their headings."""
-    found = re.findall(r'<section id="(\w+)">\n<h2>(.*?)</h2>', sections)
-    return "\n".join(f'<a href="#{name}">{heading}</a>' for name, heading in found)
-
-
-def paragraph(content: str, kind: str = "soft") -> str:
+def paragraph(content: str, kind: str = "soft") -> Markup:
     """Return a paragraph of a CSS class; "" if it has no content."""
-    attribute = f' class="{kind}"' if kind else ""
-    return f"<p{attribute}>{text(content)}</p>" if content else ""
+    return _part("paragraph", content, kind) if content else joined()
 
 
-def verdict(sentence: str, mark: str, kind: str = "verdict") -> str:
+def verdict(sentence: str, mark: str, kind: str = "verdict") -> Markup:
     """Return a sentence in a box, with a mark before it."""
-    return (
-        f'<div class="{kind}"><span class="mark" aria-hidden="true">{mark}</span>'
-        f"<p>{text(sentence)}</p></div>"
-    )
+    return _part("verdict", sentence, mark, kind)
 
 
-def folded(title: str, content: str) -> str:
+def folded(title: str, content: Markup, *, is_open: bool = False) -> Markup:
     """Return content that is shown when its title is clicked."""
-    return f"<details><summary>{text(title)}</summary>{content}</details>"
+    return _part("folded", title, content, is_open)
 
 
-def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
+def tiles(entries: Iterable[tuple[str, str, str]]) -> Markup:
     """Return large numbers: (name, value, a few words about it) for each."""
-    found = "".join(
-        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd><dd>{text(words)}</dd></div>"
-        for name, value, words in entries
-    )
-    return f'<dl class="tiles">{found}</dl>'
+    return _part("tiles", entries)
+
+
+def definitions(pairs: Iterable[tuple[Any, Any]]) -> Markup:
+    """Return names with what they mean."""
+    return _part("definitions", pairs)
+
+
+def block(kind: str, *parts: Markup) -> Markup:
+    """Return an element of a CSS class."""
+    return _part("block", kind, joined(*parts))
+
+
+def map_with_panel(figure: Markup, note: Markup) -> Markup:
+    """Return the map, with the panel that the script fills beside it."""
+    return _part("map", figure, note)
+
+
+def fragment(style: str, parts: Iterable[Markup]) -> Markup:
+    """Return a notebook's view: one element, preceded by its style sheet."""
+    return _part("fragment", style, list(parts))
+
+
+def sparkline(
+    size: tuple[float, float], meaning: str, places: Sequence[tuple[float, float]]
+) -> Markup:
+    """Return a small line through some places, with a dot at its end."""
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    ends = (f"{side:.0f}" for side in size)
+    x, y = (f"{side:.1f}" for side in places[-1])
+    return _part("sparkline", *ends, meaning, line, x, y)
+
+
+def sparklines(inertia: Markup, gaps: Markup) -> Markup:
+    """Return the sparklines of a run."""
+    return _part("sparklines", inertia, gaps)

@@ -20,7 +20,9 @@ function start() {
       page.profiles[name] = unpacked(page.profiles[name]);
     }
   }
-  prepareTables(page.profiles);
+  prepareTables(page);
+  const panels = document.querySelector(".panels");
+  if (panels) new Distributions(page, panels);
 
   const places = [...document.querySelectorAll(".chart")];
   const map = places.find((place) => place.dataset.chart === "map");
@@ -30,7 +32,7 @@ function start() {
     new Panel(page, replay, map);
   }
   const drawAll = () => {
-    const colors = currentColors(page.n_clusters);
+    const colors = currentColors(page.n_colors);
     for (const place of places) draw(place, page, colors);
   };
   drawAll();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from wolfmeans.estimators.scan_result import Cell as Fit
 from wolfmeans.estimators.scan_result import Scan, number_columns, ticks_of
@@ -11,6 +12,9 @@ from wolfmeans.views.page.document import Page, document
 from wolfmeans.views.page.markup import Cell
 from wolfmeans.views.plot.canvas import counted
 from wolfmeans.views.plot.scans import apart
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _FIELDS = {
     "K": "n_clusters",
@@ -43,34 +47,39 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
     trimmed = len(scan.alphas) > 1
     facts = [f"{n_points:,} points"] if n_points else []
     facts.append(f"{counted(len(scan.cells), 'fit')} with a certificate")
-    plates = markup.chart(
+    inertia = markup.chart(
         "inertia",
         "Inertia and its lower bound",
         "The band reaches from the lower bound to the inertia found; the optimum lies inside. "
         "The ring marks the elbow, where the curve bends most.",
-    ) + markup.chart(
+    )
+    silhouette = markup.chart(
         "silhouette",
         "Silhouette",
         "The mean silhouette, from all distances between points (of a sample of 2,000 if there are "
         "more). It is near 1 if clusters are compact and far apart.",
     )
+    plates = [inertia, silhouette]
     if trimmed:
-        plates += markup.chart(
-            "trimming",
-            "Trimmed curves",
-            "Inertia by trimmed fraction, one curve for each number of clusters.",
+        plates.append(
+            markup.chart(
+                "trimming",
+                "Trimmed curves",
+                "Inertia by trimmed fraction, one curve for each number of clusters.",
+            )
         )
     sentences = (sentence[:1].upper() + sentence[1:] for sentence in scan.sentences())
     return document(
         title=title,
         lead=" · ".join(facts),
-        top="".join(markup.verdict(sentence, "→") for sentence in sentences),
+        top=markup.joined(*(markup.verdict(sentence, "→") for sentence in sentences)),
         sections=[
-            markup.section("charts", "Charts", f'<div class="plates">{plates}</div>'),
-            markup.section("fits", "All fits", _table(scan)),
+            ("charts", "Charts", (markup.block("plates", *plates),)),
+            ("fits", "All fits", (_table(scan),)),
         ],
         data={
             "n_clusters": len(scan.alphas),
+            "n_colors": len(scan.alphas),
             "ticks": ticks_of(scan.n_clusters),
             "named": _named_curves(scan) if trimmed else [],
             "scan": [
@@ -87,7 +96,7 @@ def scan_page(scan: Scan, *, title: str = "How many clusters?", n_points: int = 
     )
 
 
-def _table(scan: Scan) -> str:
+def _table(scan: Scan) -> Markup:
     header, *texts = scan.texts()
     rows = []
     for cell, words in zip(scan.cells, texts, strict=True):

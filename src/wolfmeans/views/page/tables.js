@@ -1,4 +1,4 @@
-// Tables that sort by a click on their header and export as CSV, and the profiles' further rows.
+// Tables that sort by a click on their header, filter and export as CSV; the profiles' further rows.
 "use strict";
 
 /** Make an element with properties and children; texts become text, never markup. */
@@ -57,11 +57,37 @@ class Sheet {
   prepare() {
     this.order = Array.from({ length: this.total }, (_, i) => i);
     this.heads.forEach((head, column) => this.makeSortable(head, column));
-    if (this.total > this.first) this.addUnfolding();
+    if (this.total > this.first) {
+      this.addFilter();
+      this.addUnfolding();
+    }
     const onclick = () => download(this.csv(), `${this.box.dataset.name}.csv`);
     this.tools.append(button({ className: "csv", onclick }, "Save as CSV"));
     this.box.append(this.tools);
-    this.arrange();
+    const { sorted } = this.box.dataset;
+    if (sorted === undefined) this.arrange();
+    else this.sort(Number(sorted), -1);
+  }
+
+  /** The rows of the order that contain the text of the filter. */
+  get matching() {
+    return this.wanted ? this.order.filter((i) => this.textOf(i).includes(this.wanted)) : this.order;
+  }
+
+  textOf(i) {
+    return this.rows[i].textContent.toLowerCase();
+  }
+
+  /** A field above the table; rows that contain its text stay. */
+  addFilter() {
+    this.filter = element("input", {
+      type: "search", placeholder: "Filter", "aria-label": `Filter ${this.box.dataset.name}`,
+    });
+    this.filter.addEventListener("input", () => {
+      this.wanted = this.filter.value.trim().toLowerCase();
+      this.arrange();
+    });
+    this.box.prepend(element("div", { className: "tools filter" }, this.filter));
   }
 
   get total() {
@@ -78,7 +104,7 @@ class Sheet {
 
   /** Show the first rows of the order. */
   arrange() {
-    this.body.replaceChildren(...this.order.slice(0, this.shown).map((i) => this.rows[i]));
+    this.body.replaceChildren(...this.matching.slice(0, this.shown).map((i) => this.rows[i]));
   }
 
   sort(column, direction) {
@@ -123,7 +149,7 @@ class Sheet {
 
   csv() {
     const lines = [this.heads.map((head) => head.dataset.name)];
-    for (const i of this.order) lines.push(this.heads.map((_, column) => this.value(i, column)));
+    for (const i of this.matching) lines.push(this.heads.map((_, column) => this.value(i, column)));
     return lines.map((line) => line.map(csvField).join(",") + "\r\n").join("");
   }
 }
@@ -157,9 +183,10 @@ const escaped = (text) => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeA
 
 /** The profiles: rows are made from the data when they are shown. */
 class ProfileSheet extends Sheet {
-  constructor(box, profiles) {
+  constructor(box, page) {
     super(box);
-    this.profiles = profiles;
+    this.page = page;
+    this.profiles = page.profiles;
     this.inUnits = false;
     const onclick = ({ target }) => {
       this.inUnits = !this.inUnits;
@@ -180,6 +207,10 @@ class ProfileSheet extends Sheet {
     return this.inUnits ? this.mean(j, column - 3) : this.deviation(j, column - 3);
   }
 
+  textOf(j) {
+    return this.profiles.names[j].toLowerCase();
+  }
+
   mean(j, k) {
     return this.profiles.means[j * (this.heads.length - 3) + k];
   }
@@ -190,7 +221,7 @@ class ProfileSheet extends Sheet {
   }
 
   arrange() {
-    this.body.innerHTML = this.order.slice(0, this.shown).map((j) => this.row(j)).join("");
+    this.body.innerHTML = this.matching.slice(0, this.shown).map((j) => this.row(j)).join("");
   }
 
   /** A row as markup: parsing thousands of cells is faster than making them one by one. */
@@ -207,16 +238,16 @@ class ProfileSheet extends Sheet {
       const [above, own] = [deviationText(deviation), figures(this.mean(j, k))];
       cells.push(
         `<td class="number heat ${side}" style="--v:${strong.toFixed(0)}%" ` +
-          `title="cluster ${k}: ${above}, mean ${own}">${this.inUnits ? own : above}</td>`,
+          `title="${escaped(called(this.page, k))}: ${above}, mean ${own}">${this.inUnits ? own : above}</td>`,
       );
     }
     return `<tr>${cells.join("")}</tr>`;
   }
 }
 
-function prepareTables(profiles) {
+function prepareTables(page) {
   for (const box of document.querySelectorAll(".table:has(.sortable)")) {
     const isProfiles = box.dataset.name === "profiles";
-    (isProfiles ? new ProfileSheet(box, profiles) : new Sheet(box)).prepare();
+    (isProfiles ? new ProfileSheet(box, page) : new Sheet(box)).prepare();
   }
 }

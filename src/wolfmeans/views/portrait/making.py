@@ -12,9 +12,12 @@ from scipy.spatial.distance import cdist
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state, gen_batches
 
-from wolfmeans.core.progress import PATIENCE, progress_on_terminal
+from wolfmeans.core.progress import PATIENCE, Progress, progress_on_terminal
+from wolfmeans.engines import effective_threads
 from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
 from wolfmeans.estimators.pipelines import Prepared, explaining, prepared
+from wolfmeans.fitting.evaluate import own_distances
+from wolfmeans.views.portrait.distributions import Distributions, distributions_of
 from wolfmeans.views.portrait.map import (
     DISTANCES_AT_ONCE,
     Map,
@@ -24,7 +27,8 @@ from wolfmeans.views.portrait.map import (
     plane_of,
     sampled_rows,
 )
-from wolfmeans.views.portrait.points import Model, Points, points_of
+from wolfmeans.views.portrait.nonlinear import METHODS, Nonlinear, nonlinear_map
+from wolfmeans.views.portrait.points import Model, Points, labelled_points, points_of
 from wolfmeans.views.portrait.profiles import Moments, Profiles, moments_of, profiles_of
 from wolfmeans.views.portrait.replay import Replay, replay_of
 
@@ -82,29 +86,46 @@ class Portrait:
     """Whether the profiles show the columns before these steps."""
     typical: NDArray[np.int64] | None = None
     """(K, 3) numbers of the rows nearest to each center; -1 where a cluster has fewer."""
+    cluster_names: tuple[str, ...] = ()
+    """The labels of the clusters as texts, if they come from elsewhere; () for 0, 1, 2, ..."""
+    labels: NDArray[np.int32] | None = None
+    """(n,) the number of each row's cluster; -1 for points in no cluster."""
+    distributions: Distributions | None = None
+    """Of the strongest columns, by cluster; None if they were not requested."""
+    nonlinear: Nonlinear | None = None
+    """A map that keeps neighbours together; None if there is none."""
 
 
 def portrait(
-    model: Model | Pipeline,
-    X: Any,
+    model: Model | Pipeline | None = None,
+    X: Any = None,
     *,
+    labels: Any = None,
+    outlier: Any = -1,
     sample_weight: Any = None,
     names: Sequence[str] | None = None,
     replay: bool = True,
     at_most: int = 3000,
     random_state: Any = 0,
+    n_distributions: int = 0,
+    nonlinear: str | None = None,
 ) -> Portrait:
-    """Compute the numbers that pictures of a fitted clustering show.
+    """Compute the numbers that pictures of a clustering show.
 
     Parameters
     ----------
-    model : KMeans, SphericalKMeans, TrimmedKMeans or Pipeline
-        The fitted model, or a fitted Pipeline that ends in one.
+    model : KMeans, SphericalKMeans, TrimmedKMeans, Pipeline or None
+        The fitted model, or a fitted Pipeline that ends in one; None if there are `labels`.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The points that the model was fitted to, in the same order. An error is raised if the
         number of rows, the inertia or the nearest centers of the rows differ from those of the
         fit. With a Pipeline, this is the data before its first step, and profiles show these
         columns in their own units, if they are numbers; map and margins show what was clustered.
+    labels : array-like of shape (n_samples,), default=None
+        The cluster of each point, numbers or strings, from any source; in place of a model. The
+        centers are then the means of the clusters.
+    outlier : default=-1
+        The label of points in no cluster.
     sample_weight : array-like of shape (n_samples,), default=None
         The weights that the model was fitted with.
     names : sequence of str or None, default=None
@@ -115,6 +136,11 @@ def portrait(
         Maximum number of points shown; with more clusters than that, one point of each.
     random_state : int, RandomState or None, default=0
         Seed of the sample.
+    n_distributions : int, default=0
+        For how many columns, the strongest first, to compute histograms and quantiles by cluster.
+    nonlinear : {"auto", "t-sne", "umap"} or None, default=None
+        Whether to compute a nonlinear map of at most 1,500 of the points shown. "auto" is t-SNE
+        if two principal components explain less than half of the variance, and none otherwise.
 
     Returns
     -------
@@ -136,53 +162,157 @@ def portrait(
     (array([1.5, 8.5]), array([0., 0.]))
     >>> [frame.labels.tolist() for frame in shown.replay.frames]
     [[0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 1, 1]]
+
+    Labels of another clustering, with a point in no cluster:
+
+    >>> shown = portrait(X=X, labels=["a", "a", "b", -1])
+    >>> shown.cluster_names, [cluster.points for cluster in shown.clusters], shown.left_out
+    (('a', 'b'), [2, 1], 1)
     """
+    if (model is None) == (labels is None):
+        raise TypeError("a portrait needs either a fitted model or labels, and X")
+    if X is None:
+        raise TypeError("a portrait needs X, the data that was clustered")
+    if at_most < 1:
+        raise ValueError(f"at_most must be at least 1; got {at_most}")
+    if nonlinear not in (None, "auto", *METHODS):
+        raise ValueError(f"nonlinear must be auto, {', '.join(METHODS)} or None; got {nonlinear!r}")
+    with progress_on_terminal(None, PATIENCE) as shown:
+        report = shown or (lambda share, text: None)
+        if model is None:
+            subject = _subject_of_labels(X, labels, sample_weight, outlier, names)
+        else:
+            subject = _subject_of_model(model, X, sample_weight, names)
+        rng = check_random_state(random_state)
+        rows = sampled_rows(subject.points.labels, at_most, rng)
+        return _portrayed(subject, rows, rng, report, replay, n_distributions, nonlinear)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is portrayed."""
+
+    model: Model | None
+    """None if there are only labels."""
+    points: Points
+    columns: Points
+    """The points in the columns that profiles show."""
+    names: tuple[str, ...]
+    """Of these columns."""
+    steps: tuple[str, ...]
+    typical: NDArray[np.int64]
+    cluster_names: tuple[str, ...] = ()
+
+
+def _subject_of_model(
+    model: Any, X: Any, sample_weight: Any, names: Sequence[str] | None
+) -> _Subject:
     found = prepared(model, X)
     if not isinstance(found.model, (KMeans, SphericalKMeans, TrimmedKMeans)):
         raise TypeError(
             "a portrait needs a fitted wolfmeans KMeans, SphericalKMeans or TrimmedKMeans; "
             f"got a {type(found.model).__name__}"
         )
-    model = found.model
-    if at_most < 1:
-        raise ValueError(f"at_most must be at least 1; got {at_most}")
-    rng = check_random_state(random_state)
-    with progress_on_terminal(None, PATIENCE) as shown:
-        report = shown or (lambda share, text: None)
-        with explaining(found, sample_weight):
-            points = points_of(model, found.X, sample_weight)
-        columns = _columns_of(found, points)
-        column_names = _column_names(model, found, names)
-        rows = sampled_rows(points.labels, at_most, rng)
-        report(0.2, "means and spreads of the clusters")
-        moments = moments_of(points)
-        report(0.3, "map")
-        plane = plane_of(points, moments, rng)
-        margins = margins_of(model, points, rows)
-        again, note = None, ""
-        if replay:
-            steps = max(1, len(model.trace_))
+    with explaining(found, sample_weight):
+        points = points_of(found.model, found.X, sample_weight)
+    return _Subject(
+        found.model,
+        points,
+        columns=_columns_of(found, points),
+        names=_column_names(found.model, found, names),
+        steps=found.steps,
+        typical=found.model.typical_rows(found.X, _TYPICAL),
+    )
 
-            def reported(t: int) -> None:
-                report(0.4 + 0.6 * t / steps, f"replay, iteration {t:,} of {steps:,}")
 
-            again, note = replay_of(model, plane, rows, reported)
+def _subject_of_labels(
+    X: Any, labels: Any, sample_weight: Any, outlier: Any, names: Sequence[str] | None
+) -> _Subject:
+    points, found, own = labelled_points(X, labels, sample_weight, outlier)
+    # The means of the clusters are their centers.
+    points = replace(points, centers=moments_of(points).means)
+    d = points.X.shape[1]
+    own = own or tuple(f"column {j}" for j in range(d))
+    if names is not None and len(names) != d:
+        raise ValueError(f"there are {d} columns and {len(names)} names for them")
+    return _Subject(
+        None,
+        points,
+        columns=points,
+        names=own if names is None else tuple(map(str, names)),
+        steps=(),
+        typical=_nearest_rows(points),
+        cluster_names=found,
+    )
+
+
+def _nearest_rows(points: Points) -> NDArray[np.int64]:
+    """Return the rows nearest to each center, among those with its label."""
+    inside = np.flatnonzero(points.labels >= 0)
+    labels, threads = points.labels[inside], effective_threads(None)
+    centers = points.centers.astype(points.X.dtype)
+    distances = own_distances(points.X[inside], centers, labels, threads)
+    found = np.full((len(centers), _TYPICAL), -1, dtype=np.int64)
+    order = np.lexsort((inside, distances, labels))
+    begins = np.searchsorted(labels[order], np.arange(len(centers)))
+    for place, row in enumerate(order.tolist()):
+        rank = place - begins[labels[row]]
+        if rank < _TYPICAL:
+            found[labels[row], rank] = inside[row]
+    return found
+
+
+def _portrayed(
+    subject: _Subject,
+    rows: NDArray[np.int64],
+    rng: np.random.RandomState,
+    report: Progress,
+    replay: bool,
+    n_distributions: int,
+    nonlinear: str | None,
+) -> Portrait:
+    model, points, columns = subject.model, subject.points, subject.columns
+    report(0.2, "means and spreads of the clusters")
+    moments = moments_of(points)
+    profiles = profiles_of(columns, moments if columns is points else moments_of(columns))
+    report(0.3, "map")
+    plane = plane_of(points, moments, rng)
+    margins = margins_of(model, points, rows)
+    again, note = None, ""
+    if replay and model is not None:
+        steps = max(1, len(model.trace_))
+
+        def reported(t: int) -> None:
+            report(0.4 + 0.3 * t / steps, f"replay, iteration {t:,} of {steps:,}")
+
+        again, note = replay_of(model, plane, rows, reported)
+    distributions = None
+    if n_distributions > 0:
+        report(0.7, "distributions of the columns")
+        strongest = profiles.order[:n_distributions].tolist()
+        distributions = distributions_of(columns, strongest, rows, subject.typical)
+    report(0.75, "nonlinear map")
+    bent = None if nonlinear is None else nonlinear_map(plane, rows, nonlinear)
     return Portrait(
         n_points=points.X.shape[0],
         n_features=points.X.shape[1],
         n_clusters=len(points.centers),
-        names=column_names,
+        names=subject.names,
         weighted=points.weights is not None,
         clusters=_clusters_of(points, moments, margins),
         left_out=int(np.count_nonzero(points.labels < 0)),
-        profiles=profiles_of(columns, moments if columns is points else moments_of(columns)),
+        profiles=profiles,
         map=map_of(plane, rows),
         margins=margins,
         replay=again,
         replay_note=note,
-        steps=found.steps,
+        steps=subject.steps,
         in_original_units=columns is not points,
-        typical=model.typical_rows(found.X, _TYPICAL),
+        typical=subject.typical,
+        cluster_names=subject.cluster_names,
+        labels=points.labels,
+        distributions=distributions,
+        nonlinear=bent,
     )
 
 

@@ -27,6 +27,8 @@ _FEW_COLUMNS = 128
 # With more coordinates, the plane comes from a sample of the rows.
 _MOST_COORDINATES = 1 << 26
 _BLOCK, _DEPTH = 8, 12
+# Principal components that a page offers as axes.
+_COMPONENTS = 4
 _PRECISION = 1e-9
 
 Matrix = NDArray[np.float64]
@@ -50,6 +52,20 @@ class Map:
     """Whether some points are not shown."""
     n_points: int
     """Number of points, shown or not."""
+    more: Further | None = None
+    """Further principal components; None if there are none."""
+
+
+@dataclass(frozen=True)
+class Further:
+    """The third and later principal components."""
+
+    points: Matrix
+    """(m, c) of the rows of the map."""
+    centers: Matrix
+    """(K, c)"""
+    explained: tuple[float, ...]
+    """Share of the variance that each of them explains."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +77,10 @@ class Margins:
     labels: NDArray[np.int32]
     """(m,) their clusters; -1 for points that are left out."""
     values: Matrix
-    """(m,) (b - a) / b with the distances a to the nearest and b to the second nearest center.
+    """(m,) (b - a) / max(a, b) with the distances a to the own and b to the nearest other center.
 
-    0 on a border, 1 on the center and when there is one cluster only.
+    0 on a border, 1 on the center and when there is one cluster only. Of labels from elsewhere,
+    negative for points that are closer to the mean of another cluster.
     """
     mean: float
     """Mean over the points in clusters; nan if there are none."""
@@ -104,25 +121,40 @@ def sampled_rows(labels: Labels, at_most: int, rng: np.random.RandomState) -> ND
     return np.sort(np.concatenate([chosen[keep], added])).astype(np.int64)
 
 
-def margins_of(model: Model, points: Points, rows: NDArray[np.int64]) -> Margins:
-    """Compare the distances of the rows to their two nearest centers."""
+def margins_of(model: Model | None, points: Points, rows: NDArray[np.int64]) -> Margins:
+    """Compare the distances of the rows to their own and to the nearest other center.
+
+    The own center of points in a fitted model is the nearest; without a model, it is that of the
+    label.
+    """
     shown = points.some(rows)
     values = np.ones(len(rows))
     n_clusters = len(points.centers)
     if n_clusters > 1:
         centers = points.centers.astype(points.X.dtype)
-        engine, n_threads = get_engine(model.engine), effective_threads(model.n_threads)
+        engine = get_engine() if model is None else get_engine(model.engine)
+        n_threads = effective_threads(None if model is None else model.n_threads)
         for some in gen_batches(len(rows), max(1, DISTANCES_AT_ONCE // n_clusters)):
             workspace = engine.open(shown.X[some], None, n_threads)
             roots = np.asarray(workspace.roots(centers), dtype=np.float64)
-            nearest, second = np.partition(roots, 1, axis=1)[:, :2].T
+            own, other = _own_and_other(roots, None if model else shown.labels[some])
+            larger = np.maximum(own, other)
             # A point on two centers at once belongs to neither.
             values[some] = np.divide(
-                second - nearest, second, out=np.zeros_like(second), where=second > 0
+                other - own, larger, out=np.zeros_like(larger), where=larger > 0
             )
     inside = shown.labels >= 0
     mean = float(values[inside].mean()) if inside.any() else float("nan")
     return Margins(rows=rows, labels=shown.labels, values=values, mean=mean)
+
+
+def _own_and_other(roots: Matrix, labels: Labels | None) -> tuple[Matrix, Matrix]:
+    """Return the distances to the own and to the nearest other center."""
+    nearest, second = np.partition(roots, 1, axis=1)[:, :2].T
+    if labels is None:
+        return nearest, second
+    own = np.where(labels >= 0, roots[np.arange(len(roots)), np.maximum(labels, 0)], nearest)
+    return own, np.where(own > nearest, nearest, second)
 
 
 @dataclass(frozen=True)
@@ -136,13 +168,18 @@ class Plane:
     """(2, d) orthonormal; the second is 0 if there is only one column."""
     explained: tuple[float, float]
     """Share of the variance along each."""
+    more: Matrix | None = None
+    """(c, d) further directions, orthonormal; None if there are none."""
+    more_explained: tuple[float, ...] = ()
+    """Share of the variance along each of them."""
 
-    def places(self, rows: Any) -> Matrix:
+    def places(self, rows: Any, axes: Matrix | None = None) -> Matrix:
         """Return the (m, 2) places of rows at the scale of the points, in the caller's units."""
+        axes = self.axes if axes is None else axes
         if sparse.issparse(rows):
-            found = rows @ self.axes.T - self.axes @ self.mean
+            found = rows @ axes.T - axes @ self.mean
         else:
-            found = (np.asarray(rows, dtype=np.float64) - self.mean) @ self.axes.T
+            found = (np.asarray(rows, dtype=np.float64) - self.mean) @ axes.T
         # Without negative zeros, whose sign depends on the order of sums.
         places: Matrix = self.points.in_units(found + 0.0)
         return places
@@ -152,6 +189,13 @@ def map_of(plane: Plane, rows: NDArray[np.int64]) -> Map:
     """Place the rows and the centers in the plane."""
     points = plane.points
     n = points.X.shape[0]
+    more = None
+    if plane.more is not None:
+        more = Further(
+            points=plane.places(points.X[rows], plane.more),
+            centers=plane.places(points.centers, plane.more),
+            explained=plane.more_explained,
+        )
     return Map(
         rows=rows,
         points=plane.places(points.X[rows]),
@@ -160,6 +204,7 @@ def map_of(plane: Plane, rows: NDArray[np.int64]) -> Map:
         explained=plane.explained,
         sampled=len(rows) < n,
         n_points=n,
+        more=more,
     )
 
 
@@ -180,12 +225,16 @@ def plane_of(points: Points, moments: Moments, rng: np.random.RandomState) -> Pl
     scatter_times = partial(_scatter_times, some, moments.overall, unit)
     if d <= _FEW_COLUMNS:
         values, vectors = np.linalg.eigh(scatter_times(None))
-        values, axes = values[:-3:-1], vectors[:, :-3:-1].T
+        values, axes = values[::-1][:_COMPONENTS], vectors[:, ::-1][:, :_COMPONENTS].T
     else:
         values, axes = _krylov(scatter_times, d)
-    signs = np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])
-    first, second = np.clip(values / (total * unit * unit), 0.0, 1.0).tolist()
-    return Plane(points, mean, axes * signs[:, None], (first, second))
+    signs = np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])
+    axes = axes * signs[:, None]
+    first, second, *others = np.clip(values / (total * unit * unit), 0.0, 1.0).tolist()
+    # Directions without variance are rounding.
+    real = sum(share > _PRECISION for share in others)
+    more = axes[2 : 2 + real] if real else None
+    return Plane(points, mean, axes[:2], (first, second), more, tuple(others[:real]))
 
 
 def _scatter_times(points: Points, mean: Matrix, unit: float, block: Matrix | None) -> Matrix:
@@ -209,16 +258,16 @@ def _scatter_times(points: Points, mean: Matrix, unit: float, block: Matrix | No
 
 
 def _krylov(scatter_times: Callable[[Matrix], Matrix], d: int) -> tuple[Matrix, Matrix]:
-    """Return the two largest eigenvalues of S and their vectors, as rows."""
+    """Return the largest eigenvalues of S and their vectors, as rows; two of them to precision."""
     start = np.random.default_rng(0).normal(size=(d, _BLOCK))
     basis = np.linalg.qr(start)[0]
     images = newest = scatter_times(basis)
     for _ in range(_DEPTH):
         small = basis.T @ images
         values, inner = linalg.eigh((small + small.T) / 2)
-        values, inner = values[:-3:-1], inner[:, :-3:-1]
+        values, inner = values[::-1][:_COMPONENTS], inner[:, ::-1][:, :_COMPONENTS]
         vectors = basis @ inner
-        misfit = np.linalg.norm(images @ inner - vectors * values, axis=0)
+        misfit = np.linalg.norm((images @ inner - vectors * values)[:, :2], axis=0)
         if misfit.max() <= _PRECISION * values[0]:
             break
         fresh = newest

@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.utils import gen_batches
 
 from wolfmeans.core.workspace import Labels
 from wolfmeans.engines import effective_threads
 from wolfmeans.engines.tensors import on_host
 from wolfmeans.estimators import KMeans, SphericalKMeans, TrimmedKMeans
+from wolfmeans.fitting.evaluate import numbered_labels
 from wolfmeans.inputs import validation
 
 Model = KMeans | SphericalKMeans | TrimmedKMeans
+# Validation uses the name of this class in its messages.
+_ASKER = type("portrait", (BaseEstimator,), {})
 # Coordinates that are turned into float64 at once.
 _AT_ONCE = 1 << 20
 
@@ -112,6 +116,39 @@ def points_of(model: Model, X: Any, sample_weight: Any) -> Points:
         unit_exponent=model.certificate_.unit_exponent,
         counted=model._unit,
     )
+
+
+def labelled_points(
+    X: Any, labels: Any, sample_weight: Any, outlier: Any
+) -> tuple[Points, tuple[str, ...], tuple[str, ...] | None]:
+    """Return points with labels from elsewhere, these labels, and the names of the columns.
+
+    The centers are not their means yet, but each is near the points of its cluster.
+    """
+    asker = _ASKER()
+    X, sizes = validation.validate_points(asker, X, reset=True, n_threads=effective_threads(None))
+    X = on_host(X)
+    weights = validation.validate_weights(sample_weight, X)
+    kept, numbers, found = numbered_labels(labels, X.shape[0], outlier)
+    exponent = validation.scale_exponent(X, sizes, weights)
+    X = validation.rescale(X, exponent)
+    own = np.full(X.shape[0], -1, dtype=np.int32)
+    own[kept] = numbers
+    first = np.unique(own[kept], return_index=True)[1]
+    centers = X[np.flatnonzero(kept)[first]]
+    points = Points(
+        X=X,
+        weights=weights,
+        masses=np.where(kept, 1.0 if weights is None else weights, 0.0),
+        labels=own,
+        centers=np.asarray(
+            centers.toarray() if sparse.issparse(centers) else centers, dtype=np.float64
+        ),
+        exponent=exponent,
+        unit_exponent=0,
+    )
+    names = getattr(asker, "feature_names_in_", None)
+    return points, found, None if names is None else tuple(map(str, names))
 
 
 def _refuse_other_points(
