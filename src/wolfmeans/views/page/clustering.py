@@ -75,7 +75,7 @@ def page(
         `compare` and `labels`.
     labels : array-like of shape (n_samples,) or str, default=None
         The cluster of each row, numbers or strings, from any source, in place of a model; or the
-        name of the column that holds it. The page then shows what `wolfmeans.judgement.judge` verifies.
+        name of the column that holds it. The page then shows what `wolfmeans.judge` verifies.
     outlier : default=-1
         The label of rows in no cluster; used with `labels` only.
     sample_weight : array-like of shape (n_samples,), default=None
