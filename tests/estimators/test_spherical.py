@@ -176,7 +176,7 @@ def test_the_semidefinite_bound_is_below_the_optimum_and_close(seed):
     X = (rng.normal(size=(n, 2 + seed % 3)) + (seed % 4)).astype([np.float64, np.float32][seed % 2])
     w = rng.integers(1, 4, size=n).astype(float) if seed % 3 else np.ones(n)
     optimum = best_inertia(X.astype(np.float64), w, k)
-    km = SphericalKMeans(k, n_init=10, random_state=0, certify="semidefinite")
+    km = SphericalKMeans(k, n_init=10, random_state=0, bound="semidefinite")
     certificate = km.fit(X, sample_weight=w).certify(X, sample_weight=w, method="semidefinite")
     rounding = 1e-12 if X.dtype == np.float64 else 1e-6
     assert 0.9 * optimum < certificate.lower_bound <= optimum * (1 + rounding)
@@ -288,7 +288,7 @@ def test_several_steps_at_once_are_the_steps_of_the_reference(dtype, stop, empty
     rng = np.random.default_rng(21)
     X = rng.normal(size=(3000, 7)).astype(dtype)
     weights = rng.uniform(0.1, 2.0, size=len(X))
-    given = {"stop": stop, "empty": empty, "tol": 1e-4, "init": X[:12], "certify": None}
+    given = {"stop": stop, "empty": empty, "tol": 1e-4, "init": X[:12], "bound": None}
     blocks = []
     several = native.NativePoints.advance
 
@@ -396,9 +396,9 @@ def test_effort_finds_a_lower_inertia(engine):
     groups = rng.normal(size=(12, 6))
     X = groups[rng.integers(12, size=400)] + 0.1 * rng.normal(size=(400, 6))
     poor = np.repeat(X[:1], 12, axis=0) + 1e-3 * rng.normal(size=(12, 6))
-    first = SphericalKMeans(12, init=poor, n_init=1, engine=engine, certify=None).fit(X)
+    first = SphericalKMeans(12, init=poor, n_init=1, engine=engine, bound=None).fit(X)
     km = SphericalKMeans(
-        12, init=poor, n_init=1, engine=engine, certify=None, effort=2.0, random_state=0
+        12, init=poor, n_init=1, engine=engine, bound=None, effort=2.0, random_state=0
     ).fit(X)
     effort = km.certificate_.effort
     assert km.inertia_ < 0.99 * first.inertia_
@@ -413,7 +413,7 @@ def test_effort_finds_a_lower_inertia(engine):
 
 def test_starts_at_once_and_one_after_the_other_are_the_same():
     X = np.random.default_rng(4).normal(size=(300, 4))
-    given = {"n_init": 6, "init": "random", "random_state": 1, "certify": None}
+    given = {"n_init": 6, "init": "random", "random_state": 1, "bound": None}
     together = SphericalKMeans(5, **given).fit(X)
     alone = SphericalKMeans(5, callback=lambda record: False, **given).fit(X)
     assert np.array_equal(together.cluster_centers_, alone.cluster_centers_)
