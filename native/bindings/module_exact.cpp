@@ -12,6 +12,7 @@
 #include "assignment/assign.hpp"
 #include "bindings/binding.hpp"
 #include "descent/center_step.hpp"
+#include "exact/directions.hpp"
 #include "exact/exact_sum.hpp"
 #include "exact/moments.hpp"
 
@@ -226,6 +227,49 @@ nb::tuple center_step(Array<const Real> means, Array<const Real> centers,
 }
 
 template <class Real>
+nb::tuple turn(Array<const Real> centers, Array<const double> weights, Array<Real> found,
+               Array<double> residuals, int n_threads) {
+    check_matrix(centers, "centers");
+    const std::size_t K = centers.shape(0), d = centers.shape(1);
+    check_vector(weights, "weights", K);
+    check_shape(found, "found", {K, d});
+    check_shape(residuals, "residuals", {K, d});
+    check_threads(n_threads);
+    wolfmeans::CenterStep step;
+    {
+        const Released release;
+        step = wolfmeans::turn(centers.data(), weights.data(), found.data(), residuals.data(), K, d,
+                               n_threads);
+    }
+    return nb::make_tuple(step.shift, step.movement);
+}
+
+template <class Real>
+void unit_rows(Array<const Real> values, std::optional<Array<const std::int64_t>> starts,
+               Array<Real> out, int n_threads) {
+    std::size_t n = 0, d = 0;
+    check_threads(n_threads);
+    if (starts) {
+        require(values.ndim() == 1 && out.ndim() == 1 && starts->ndim() == 1 &&
+                    starts->shape(0) >= 1,
+                "values, out and starts must have one dimension, and starts at least one entry");
+        n = starts->shape(0) - 1;
+        check_vector(out, "out", values.shape(0));
+        const std::int64_t* const start = starts->data();
+        require(start[0] == 0 && start[n] == static_cast<std::int64_t>(values.shape(0)),
+                "starts must begin with 0 and end with the number of values");
+        require(std::is_sorted(start, start + n + 1), "starts must ascend");
+    } else {
+        check_matrix(values, "values");
+        n = values.shape(0), d = values.shape(1);
+        check_shape(out, "out", {n, d});
+    }
+    const Released release;
+    wolfmeans::unit_rows(values.data(), starts ? starts->data() : nullptr, n, d, out.data(),
+                         n_threads);
+}
+
+template <class Real>
 nb::bytes digest(Array<const Real> values) {
     const auto name = wolfmeans::digest(values.data(), values.size() * sizeof(Real));
     return nb::bytes(reinterpret_cast<const char*>(name.data()), sizeof(name));
@@ -237,6 +281,15 @@ void define_step_of(nb::module_& m) {
           "n_threads"_a,
           "(shift, movement): the exact sums of (c' - c)^2 and of the gains of moving.\n\n"
           "IN: means c' and centers c (K, d), residuals (K, d) and weights (K,) float64.");
+    m.def(
+        "turn", &turn<Real>, "centers"_a, "weights"_a, "found"_a, "residuals"_a, "n_threads"_a,
+        "(shift, movement) of the step of unit centers to the directions of the means.\n\n"
+        "IN: centers (K, d), weights (K,) float64. IN/OUT: found (K, d), the means, then the new\n"
+        "centers; residuals (K, d) float64, of the means, then of the directions.");
+    m.def("unit_rows", &unit_rows<Real>, "values"_a, "starts"_a.none(), "out"_a, "n_threads"_a,
+          "Divide rows by their norms.\n\n"
+          "IN: values (n, d), or (entries,) of CSR rows that begin at starts (n + 1,) int64.\n"
+          "OUT: out, like values.");
     m.def("digest", &digest<Real>, "values"_a, "A hash of 16 bytes.");
 }
 

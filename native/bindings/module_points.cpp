@@ -35,7 +35,7 @@ public:
         const wolfmeans::Forced forced = check_forced(rows, labels, n_, K_);
         {
             const Released release;
-            descent_.step(centers.data(), K_, forced, vertex_);
+            descent_.step(centers.data(), K_, forced, false, vertex_);
         }
         return nb::make_tuple(vertex_.moved, vertex_.gap, copied(vertex_.weights.data(), {K_}),
                               copied(vertex_.centers.data(), {K_, d_}),
@@ -161,7 +161,7 @@ private:
 // Several points from several starts, one thread each: (centers, weights, shift) of every start.
 template <class Real>
 nb::list advance(nb::list points, nb::list starts, nb::list tolerances, std::size_t at_most,
-                 double seconds, bool keep_empty, int n_threads) {
+                 double seconds, bool keep_empty, bool directions, int n_threads) {
     using Class = DescendingPoints<Real>;
     check_threads(n_threads);
     require(nb::len(points) == nb::len(starts) && nb::len(points) == nb::len(tolerances),
@@ -177,7 +177,7 @@ nb::list advance(nb::list points, nb::list starts, nb::list tolerances, std::siz
         all.back()->set_point(nb::cast<Array<const Real>>(start[0]),
                               nb::cast<Array<const double>>(start[1]), nb::cast<double>(start[2]));
         limits.push_back({at_most, nb::cast<double>(within[0]), nb::cast<double>(within[1]),
-                          nb::cast<double>(within[2]), seconds, keep_empty});
+                          nb::cast<double>(within[2]), seconds, keep_empty, directions});
     }
     {
         const Released release;
@@ -221,8 +221,9 @@ void define_points_of(nb::module_& m, const char* name, const char* advance_name
         .def("labels", &Class::labels, "The current labels, a copy.");
     m.def(
         advance_name, &advance<Real>, "points"_a, "starts"_a, "tolerances"_a, "at_most"_a,
-        "seconds"_a, "keep_empty"_a, "n_threads"_a,
+        "seconds"_a, "keep_empty"_a, "directions"_a, "n_threads"_a,
         "Evaluate points and take the steps between them, for one or several starts at once.\n\n"
+        "directions: whether centers go to the directions of the means instead of the means.\n"
         "starts: (centers, weights, shift) for each; tolerances: (gap, decrease, shift), -1 for "
         "none.\nReturns for each (evaluations (m, 6): moved, empty, gap, movement, shift, seconds; "
         "the last point or None; the step from there).");

@@ -5,9 +5,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 #include <vector>
 
+#include "exact/directions.hpp"
 #include "exact/exact_sum.hpp"
 #include "runtime/threads.hpp"
 
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::size_t terms_at_once = 256;
 constexpr double operations_per_coordinate = 16.0;
+constexpr double operations_per_turned_coordinate = 32.0;
 
 struct StepSums {
     TermSum shift, movement;
@@ -45,6 +48,77 @@ void add_cluster(const Real* means, const Real* centers, const double* residuals
         sums.movement.add(gains, count);
     }
 }
+
+// Turns some clusters; see turn().
+template <class Real>
+class Turning {
+public:
+    Turning(const Real* centers, const double* weights, Real* found, double* residuals,
+            std::size_t d)
+        : centers_(centers), weights_(weights), found_(found), residuals_(residuals), d_(d),
+          directions_(rows_at_once * d), gains_(d), squares_(d) {}
+
+    // The clusters first, first + 1, ..., at most rows_at_once of them.
+    void turn(std::size_t first, std::size_t count) {
+        for (std::size_t i = 0, place = first * d_; i < count * d_; ++i, ++place)
+            directions_[i] = static_cast<double>(found_[place]) + residuals_[place];
+        bool has_direction[rows_at_once];
+        to_directions(directions_.data(), count, d_, has_direction);
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::size_t k = first + i;
+            if (weights_[k] > 0.0 && has_direction[i])
+                turn_to(directions_.data() + i * d_, k);
+            else
+                stay(k, weights_[k] > 0.0 ? std::numeric_limits<double>::infinity() : 0.0);
+        }
+    }
+
+    TermSum shift, movement;
+
+private:
+    void stay(std::size_t k, double residual) {
+        std::copy_n(centers_ + k * d_, d_, found_ + k * d_);
+        std::fill_n(residuals_ + k * d_, d_, residual);
+    }
+
+    void turn_to(const double* direction, std::size_t k) {
+        const Real* const center = centers_ + k * d_;
+        Real* const found = found_ + k * d_;
+        double* const residuals = residuals_ + k * d_;
+        std::uint64_t moved = 0;
+        for (std::size_t j = 0; j < d_; ++j) {
+            const auto aim = static_cast<double>(static_cast<Real>(direction[j]));
+            const double move = aim - static_cast<double>(center[j]);
+            const double ahead = (static_cast<double>(found[j]) - aim) + residuals[j];
+            gains_[j] = move * (move + 2.0 * ahead);
+            squares_[j] = move * move;
+            moved |= std::bit_cast<std::uint64_t>(move) << 1; // without the sign
+        }
+        double gain = 0.0;
+        if (moved != 0) {
+            TermSum total;
+            total.add(gains_.data(), d_);
+            gain = weights_[k] * total.result();
+        }
+        if (gain > 0.0) {
+            movement.add(&gain, 1);
+            shift.add(squares_.data(), d_);
+            for (std::size_t j = 0; j < d_; ++j)
+                found[j] = static_cast<Real>(direction[j]);
+        } else {
+            std::copy_n(center, d_, found);
+        }
+        for (std::size_t j = 0; j < d_; ++j)
+            residuals[j] = direction[j] - static_cast<double>(found[j]);
+    }
+
+    const Real* centers_;
+    const double* weights_;
+    Real* found_;
+    double* residuals_;
+    std::size_t d_;
+    std::vector<double> directions_, gains_, squares_;
+};
 
 constexpr std::uint64_t odd[4] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb,
                                   0xd6e8feb86659fd93};
@@ -86,6 +160,27 @@ CenterStep center_step(const Real* means, const Real* centers, const double* res
     return {sums[0].shift.result(), sums[0].movement.result()};
 }
 
+template <class Real>
+CenterStep turn(const Real* centers, const double* weights, Real* found, double* residuals,
+                std::size_t K, std::size_t d, int n_threads) {
+    const double operations =
+        operations_per_turned_coordinate * static_cast<double>(K) * static_cast<double>(d);
+    const std::size_t threads = worthwhile_threads(K, operations, n_threads);
+    std::vector<TermSum> shifts(threads), movements(threads);
+    over_rows(K, threads, 1, [&](std::size_t thread, std::size_t begin, std::size_t end) {
+        Turning<Real> turning(centers, weights, found, residuals, d);
+        for (std::size_t k = begin; k < end; k += rows_at_once)
+            turning.turn(k, std::min(rows_at_once, end - k));
+        shifts[thread] = turning.shift;
+        movements[thread] = turning.movement;
+    });
+    for (std::size_t thread = 1; thread < threads; ++thread) {
+        shifts[0].merge(shifts[thread]);
+        movements[0].merge(movements[thread]);
+    }
+    return {shifts[0].result(), movements[0].result()};
+}
+
 // Four lanes, so that no multiplication waits for the one before; each takes every fourth word.
 // Within a lane the map from state and word to state is one to one in either.
 std::array<std::uint64_t, 2> digest(const void* bytes, std::size_t size) {
@@ -116,5 +211,9 @@ template CenterStep center_step(const float*, const float*, const double*, const
                                 std::size_t, std::size_t, int);
 template CenterStep center_step(const double*, const double*, const double*, const double*,
                                 std::size_t, std::size_t, int);
+template CenterStep turn(const float*, const double*, float*, double*, std::size_t, std::size_t,
+                         int);
+template CenterStep turn(const double*, const double*, double*, double*, std::size_t, std::size_t,
+                         int);
 
 } // namespace wolfmeans

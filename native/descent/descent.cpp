@@ -143,15 +143,18 @@ Change Descent<Real>::relabel(const Real* centers, std::size_t K, const Forced& 
 }
 
 template <class Real>
-void Descent<Real>::step(const Real* centers, std::size_t K, const Forced& forced,
+void Descent<Real>::step(const Real* centers, std::size_t K, const Forced& forced, bool directions,
                          Partition<Real>& found) {
     found.gap = relabel(centers, K, forced, found.moved).rounded_gap();
     found.centers.resize(K * d_);
     found.residuals.resize(K * d_);
     found.weights.resize(K);
     moments_->means(centers, found.weights.data(), found.centers.data(), found.residuals.data());
-    const CenterStep step = center_step(found.centers.data(), centers, found.residuals.data(),
-                                        found.weights.data(), K, d_, n_threads_);
+    const CenterStep step = directions
+                                ? turn(centers, found.weights.data(), found.centers.data(),
+                                       found.residuals.data(), K, d_, n_threads_)
+                                : center_step(found.centers.data(), centers, found.residuals.data(),
+                                              found.weights.data(), K, d_, n_threads_);
     found.shift = step.shift;
     found.movement = step.movement;
 }
@@ -166,7 +169,7 @@ std::vector<Evaluation> Descent<Real>::advance(Partition<Real>& point, Partition
     std::optional<Team> team;
     std::vector<Evaluation> evaluated;
     for (;;) {
-        step(point.centers.data(), K, {}, vertex);
+        step(point.centers.data(), K, {}, limits.directions, vertex);
         const std::chrono::duration<double> elapsed = Clock::now() - started;
         evaluated.push_back({vertex.moved, point.n_empty(), vertex.gap, vertex.movement,
                              point.shift, elapsed.count()});

@@ -1,5 +1,5 @@
-// Algorithm 1 on K-means, several steps in one go: what core/kmeans.py does step by step, with
-// the same bits. It returns where Python needs the result.
+// Algorithm 1 on K-means and spherical K-means, several steps in one go: what core/kmeans.py and
+// core/spherical.py do step by step, with the same bits. It returns where Python needs the result.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +42,7 @@ struct Limits {
     double gap = -1.0, decrease = -1.0, shift = -1.0;
     double seconds = 0.0;
     bool keep_empty = false; // whether the center of an empty cluster stays where it is
+    bool directions = false; // whether centers are directions of means (spherical K-means)
 };
 
 // How nearest centers are found. The result does not depend on it.
@@ -70,10 +71,12 @@ public:
     // See Moments::limbs; there are labels.
     MomentLimbs limbs() { return moments_->limbs(); }
 
-    // Label every point with its nearest center and find the means of the clusters.
+    // Label every point with its nearest center and find the next centers: the means of the
+    // clusters, or their directions.
     //
     //   centers  IN   (K, d), the same K every time
-    void step(const Real* centers, std::size_t K, const Forced& forced, Partition<Real>& found);
+    void step(const Real* centers, std::size_t K, const Forced& forced, bool directions,
+              Partition<Real>& found);
 
     // Evaluate points from the given one on, taking the steps between them.
     //

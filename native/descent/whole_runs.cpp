@@ -16,7 +16,7 @@ WholeRun run_to_rest(const double* X, std::size_t n, std::size_t d, const std::i
                     centers.begin() + static_cast<std::ptrdiff_t>(k * d));
     Descent<double> descent(X, n, d, nullptr, 1, method);
     Partition<double> point, vertex;
-    descent.step(centers.data(), K, {}, point);
+    descent.step(centers.data(), K, {}, false, point);
 
     WholeRun run;
     run.first_movement = point.movement;

@@ -846,4 +846,11 @@ def test_fit_by_cosine(data, points, capsys):
     for option in (["--polish", "swap"], ["--checkpoint", "c.ckpt"], ["--stop", "shift"]):
         line = refused(capsys, ["fit", "data.csv", "-k", "3", "--metric", "cosine", *option])
         assert line.endswith("cannot be combined with --metric cosine")
+    searched = fit("data.csv", "-k", "3", "--metric", "cosine", "--effort", "0.2", "--json")
+    assert json.loads(searched.stdout)["inertia"] <= model.inertia_
+    line = refused(
+        capsys,
+        ["fit", "data.csv", "-k", "3", "--metric", "cosine", "--effort", "1", "--trim", "4"],
+    )
+    assert line.endswith("--effort cannot be combined with --metric cosine and trimming")
     assert "euclidean" in refused(capsys, ["fit", "data.csv", "-k", "3", "--metric", "l1"])

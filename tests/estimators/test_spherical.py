@@ -19,10 +19,19 @@ from wolfmeans import (
     TrimmedKMeans,
     TrimmedSphericalKMeans,
     load,
+    lower_bound,
 )
 from wolfmeans.bounds import LowerBound
 from wolfmeans.bounds.spherical import spherical_bound
-from wolfmeans.exact.directions import norm_error, unit_rows, without_direction
+from wolfmeans.core.spherical import turn
+from wolfmeans.core.workspace import Assignment
+from wolfmeans.engines import native
+from wolfmeans.exact.directions import (
+    norm_error,
+    specified_unit_rows,
+    unit_rows,
+    without_direction,
+)
 from wolfmeans.exact.native import native_is_available
 from wolfmeans.portrait import portrait
 from wolfmeans.report import page
@@ -160,6 +169,23 @@ def test_bounds_are_below_the_optimum_of_all_partitions(seed):
     assert certificate.lower_bound > 0.4 * optimum
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_the_semidefinite_bound_is_below_the_optimum_and_close(seed):
+    rng = np.random.default_rng(100 + seed)
+    n, k = 7, 2 + seed % 2
+    X = (rng.normal(size=(n, 2 + seed % 3)) + (seed % 4)).astype([np.float64, np.float32][seed % 2])
+    w = rng.integers(1, 4, size=n).astype(float) if seed % 3 else np.ones(n)
+    optimum = best_inertia(X.astype(np.float64), w, k)
+    km = SphericalKMeans(k, n_init=10, random_state=0, bound="semidefinite")
+    certificate = km.fit(X, sample_weight=w).certify(X, sample_weight=w, method="semidefinite")
+    rounding = 1e-12 if X.dtype == np.float64 else 1e-6
+    assert 0.9 * optimum < certificate.lower_bound <= optimum * (1 + rounding)
+    # Cauchy and Schwarz over the relaxation give at least half of its bound.
+    units = SphericalKMeans(k).fit(X)._rows_to_bound(X)
+    squares = lower_bound(units, k, sample_weight=w, method="semidefinite").value
+    assert certificate.lower_bound >= 0.5 * squares * (1 - 1e-3)
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.floats(0.0, 1.0), st.floats(1e-3, 1e6), st.sampled_from([0.0, 1e-15, 1e-7]))
 def test_the_bound_formula_is_sound_and_rounded_down(share, total, off):
@@ -204,6 +230,82 @@ def test_rows_of_any_size_have_a_direction():
     assert np.array_equal(units[3], [1.0, 0.0])
     assert np.array_equal(unit_rows(sparse.csr_array(X)).toarray(), units)
     assert SphericalKMeans(2, random_state=0).fit(X).inertia_ == 0.0
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(1, 11),
+    st.integers(1, 9),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0, 2, 150, 500]),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_unit_rows_meet_their_specification(n, d, seed, spread, dtype):
+    rng = np.random.default_rng(seed)
+    exponents = np.minimum(rng.integers(-spread, spread + 1, size=(n, d)), 1000)
+    if dtype is np.float32:
+        exponents = exponents.clip(-140, 120)
+    X = np.ldexp(rng.normal(size=(n, d)), exponents).astype(dtype)
+    X[rng.random(size=(n, d)) < 0.2] = -0.0
+    X[rng.random(size=n) < 0.2] = 0.0
+    assert unit_rows(X).tobytes() == specified_unit_rows(X).tobytes()
+    rows = sparse.csr_array(X)
+    assert unit_rows(rows).data.tobytes() == specified_unit_rows(rows).data.tobytes()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(1, 11),
+    st.integers(1, 9),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1e-300, 1e-9, 1e-3, 1.0]),
+    st.sampled_from([np.float32, np.float64]),
+    st.integers(1, 3),
+)
+def test_a_turn_of_centers_meets_its_specification(k, d, seed, length, dtype, n_threads):
+    rng = np.random.default_rng(seed)
+    centers = unit_rows(rng.normal(size=(k, d)).astype(dtype))
+    exact = length * (centers + 1e-4 * rng.normal(size=(k, d)))
+    # Centers that are there already, means of 0, and clusters without weight.
+    exact[rng.random(k) < 0.2] = 0.0
+    there = rng.random(k) < 0.2
+    exact[there] = centers[there]
+    weights = np.where(rng.random(k) < 0.2, 0.0, rng.uniform(0.1, 9.0, size=k))
+    with np.errstate(under="ignore"):
+        means = exact.astype(dtype)
+    found = Assignment(0, 0.0, weights, means, exact - means + 1e-18 * length)
+    expected, turned = turn(found, centers), native.turn(found, centers, n_threads)
+    assert turned.centers.tobytes() == expected.centers.tobytes()
+    assert turned.residuals.tobytes() == expected.residuals.tobytes()
+    assert (turned.shift, turned.movement) == (expected.shift, expected.movement)
+
+
+@pytest.mark.skipif(len(ENGINES) == 1, reason="the native module was not built")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("stop", ["decrease", "gap", "stationary"])
+@pytest.mark.parametrize("empty", ["farthest", "keep"])
+def test_several_steps_at_once_are_the_steps_of_the_reference(dtype, stop, empty, monkeypatch):
+    rng = np.random.default_rng(21)
+    X = rng.normal(size=(3000, 7)).astype(dtype)
+    weights = rng.uniform(0.1, 2.0, size=len(X))
+    given = {"stop": stop, "empty": empty, "tol": 1e-4, "init": X[:12], "bound": None}
+    blocks = []
+    several = native.NativePoints.advance
+
+    def watched(points, *arguments):
+        progress = several(points, *arguments)
+        blocks.append(len(progress.evaluations))
+        return progress
+
+    monkeypatch.setattr(native.NativePoints, "advance", watched)
+    fused = SphericalKMeans(12, engine="cpu", **given).fit(X, sample_weight=weights)
+    slow = SphericalKMeans(12, engine="reference", **given).fit(X, sample_weight=weights)
+    assert max(blocks) > 1
+    for name in ("t", "sse", "gap", "movement", "moved", "shift", "empty"):
+        assert np.array_equal(getattr(fused.trace_, name), getattr(slow.trace_, name)), name
+    assert np.array_equal(fused.cluster_centers_, slow.cluster_centers_)
+    assert np.array_equal(fused.labels_, slow.labels_)
+    assert fused.certificate_.decrease == slow.certificate_.decrease
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -286,6 +388,37 @@ def test_a_mean_of_0_keeps_its_center():
     assert np.array_equal(km.cluster_centers_, [[0.0, 1.0]])
     assert km.inertia_ == 2.0
     assert km.certificate_.status is Status.STATIONARY
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_effort_finds_a_lower_inertia(engine):
+    rng = np.random.default_rng(3)
+    groups = rng.normal(size=(12, 6))
+    X = groups[rng.integers(12, size=400)] + 0.1 * rng.normal(size=(400, 6))
+    poor = np.repeat(X[:1], 12, axis=0) + 1e-3 * rng.normal(size=(12, 6))
+    first = SphericalKMeans(12, init=poor, n_init=1, engine=engine, bound=None).fit(X)
+    km = SphericalKMeans(
+        12, init=poor, n_init=1, engine=engine, bound=None, effort=2.0, random_state=0
+    ).fit(X)
+    effort = km.certificate_.effort
+    assert km.inertia_ < 0.99 * first.inertia_
+    assert (effort.before, effort.after) == (first.inertia_, km.inertia_)
+    assert effort.accepted > 0
+    assert np.array_equal(km.labels_, cosines(X, km.cluster_centers_).argmax(axis=1))
+    assert np.abs(np.linalg.norm(km.cluster_centers_, axis=1) - 1.0).max() < 1e-15
+    assert km.certificate_.status.converged
+    again = SphericalKMeans(12, init=km.initial_centers_, n_init=1, engine=engine).fit(X)
+    assert again.inertia_ == km.inertia_
+
+
+def test_starts_at_once_and_one_after_the_other_are_the_same():
+    X = np.random.default_rng(4).normal(size=(300, 4))
+    given = {"n_init": 6, "init": "random", "random_state": 1, "bound": None}
+    together = SphericalKMeans(5, **given).fit(X)
+    alone = SphericalKMeans(5, callback=lambda record: False, **given).fit(X)
+    assert np.array_equal(together.cluster_centers_, alone.cluster_centers_)
+    assert together.inertia_ == alone.inertia_
+    assert np.array_equal(together.trace_.gap, alone.trace_.gap)
 
 
 def test_models_are_saved(tmp_path):

@@ -314,6 +314,11 @@ FUNCTIONS = {
         *(c.centers(), c.centers(), c.reals(c.k, c.d, real=np.float64) * 1e-20),
         *(c.weights(c.k), c.threads),
     ],
+    "turn": lambda c: [
+        *(c.centers(), c.weights(c.k), c.centers()),
+        *(c.reals(c.k, c.d, real=np.float64) * 1e-20, c.threads),
+    ],
+    "unit_rows": lambda c: [c.points(), None, out(c.n, c.d, real=c.real), c.threads],
     "weighted_sum": lambda c: [c.maybe_weights(), c.reals(c.n, real=np.float64), c.threads],
     "find_threshold": lambda c: [
         *(np.abs(c.reals(max(1, c.n), real=np.float64)), None, 1.0),
@@ -565,7 +570,8 @@ def try_advance(rng, threads=None):
         start[part], _ = _spoiled(start[part], rng)
         starts[which] = tuple(start)
     function = getattr(native, "advance_f32" if case.real is np.float32 else "advance_f64")
-    arguments = [points, starts, tolerances, 4, np.inf, bool(rng.random() < 0.5), case.threads]
+    keep_empty, directions = (rng.random(2) < 0.5).tolist()
+    arguments = [points, starts, tolerances, 4, np.inf, keep_empty, directions, case.threads]
     _called(function, [Fixed(value) for value in arguments], rng, spoil)
 
 

@@ -369,7 +369,6 @@ def _check_metric(given: Namespace) -> None:
         return
     refused = {
         "--polish": given.polish,
-        "--effort": given.effort,
         "--checkpoint": given.checkpoint,
         "--proof": given.proof,
         "--stop shift": True if given.stop == "shift" else None,
@@ -377,6 +376,8 @@ def _check_metric(given: Namespace) -> None:
     for option, setting in refused.items():
         if setting is not None:
             raise ValueError(f"{option} cannot be combined with --metric {given.metric}")
+    if given.effort is not None and (given.alpha is not None or given.trim is not None):
+        raise ValueError("--effort cannot be combined with --metric cosine and trimming")
 
 
 def _check_kind_of_fit(given: Namespace) -> None:
@@ -447,9 +448,10 @@ def _estimator(given: Namespace, memory_limit: int | None = None) -> Model:
     if given.init is not None:
         settings["init"] = given.init
     if given.metric == "cosine":
-        del settings["checkpoint"], settings["polish"], settings["effort"]
+        del settings["checkpoint"], settings["polish"]
         if given.alpha is None and given.trim is None:
             return SphericalKMeans(given.k, **settings)
+        del settings["effort"]
         return TrimmedSphericalKMeans(given.k, alpha=given.alpha, trim=given.trim, **settings)
     if given.size_min is not None or given.size_max is not None:
         for unknown in ("checkpoint", "memory_limit", "polish", "effort"):

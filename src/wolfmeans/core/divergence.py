@@ -27,6 +27,8 @@ Labels = NDArray[np.int32]
 
 # A computed divergence may be below 0 by this share of the largest one.
 _NEGATIVE = 1e-9
+# How scikit-learn's messages begin; its checks look for it.
+_NEGATIVE_VALUES = "Negative values in data: "
 # Two divergences that differ by less than this share count as a tie.
 _TIE = 1e-9
 
@@ -66,6 +68,8 @@ class Divergence(ABC):
     """What is summed, in the certificate: "sum of ... to the nearest center"."""
     unique_centers = False
     """Whether a set has only one best center; only then a certificate can name a strict minimum."""
+    positive_only = False
+    """Whether `check` refuses negative values; scikit-learn's tag of this name."""
 
     @abstractmethod
     def distances(self, X: Floats, centers: Floats) -> Floats:
@@ -134,11 +138,12 @@ class KullbackLeibler(Divergence):
     """Generalized Kullback-Leibler divergences: sum of x log(x / c) - x + c, for x >= 0."""
 
     name = "Kullback-Leibler divergences"
-    unique_centers = True
+    unique_centers = positive_only = True
 
     def check(self, X: Floats) -> None:
         """Refuse negative values."""
-        _refuse(X < 0, X, "Kullback-Leibler divergences need values of at least 0")
+        needed = "Kullback-Leibler divergences need values of at least 0"
+        _refuse(X < 0, X, _NEGATIVE_VALUES + needed)
 
     def distances(self, X: Floats, centers: Floats) -> Floats:
         """Return the (n, K) divergences; infinite where c is 0 and x is not."""
@@ -164,11 +169,13 @@ class ItakuraSaito(Divergence):
     """Itakura-Saito divergences: sum of x / c - log(x / c) - 1, for x > 0."""
 
     name = "Itakura-Saito divergences"
-    unique_centers = True
+    unique_centers = positive_only = True
 
     def check(self, X: Floats) -> None:
         """Refuse values that are not positive."""
-        _refuse(X <= 0, X, "Itakura-Saito divergences need positive values")
+        needed = "Itakura-Saito divergences need positive values"
+        _refuse(X < 0, X, _NEGATIVE_VALUES + needed)
+        _refuse(X == 0, X, needed)
 
     def distances(self, X: Floats, centers: Floats) -> Floats:
         """Return the (n, K) divergences."""

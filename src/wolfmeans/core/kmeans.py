@@ -21,6 +21,7 @@ from wolfmeans.core.frank_wolfe import ConcaveProblem, State
 from wolfmeans.core.solution import Record, Solution, Status
 from wolfmeans.core.stopping import StoppingRule, tolerances_of
 from wolfmeans.core.workspace import (
+    Arrival,
     Assignment,
     Centers,
     Distances,
@@ -215,7 +216,7 @@ class KMeansProblem(ConcaveProblem[Partition]):
         keep = self.empty == "keep"
         if tolerances is None or self.empty == "admissible" or not (keep or point.whole):
             return None
-        return Limits(at_most, seconds, keep_empty=keep, **tolerances)
+        return Limits(at_most, seconds, keep_empty=keep, directions=False, **tolerances)
 
     def expect(self, point: Partition, progress: Progress) -> None:
         """Keep steps that were taken ahead, from this point."""
@@ -243,8 +244,8 @@ class KMeansProblem(ConcaveProblem[Partition]):
                 Record(
                     t=state.t + len(records),
                     value=value,
-                    gap=gap,
-                    movement=movement,
+                    gap=self.unit * gap,
+                    movement=self.unit * movement,
                     stationary=moved == 0,
                     moved=int(moved),
                     empty=int(empty),
@@ -253,12 +254,18 @@ class KMeansProblem(ConcaveProblem[Partition]):
                 )
             )
         if progress.point is not None:
-            state.point = Partition(*progress.point)
+            state.point = self._at(progress.point)
         state.t, state.value = records[-1].t, value
-        state.vertex = Partition(*progress.vertex)
+        state.vertex = self._at(progress.vertex)
         state.vertex_value = max(0.0, value - records[-1].gap - records[-1].movement)
         self._forced = False
         return records
+
+    def _at(self, arrival: Arrival) -> Partition:
+        """Return a partition that an engine arrived at; its sums are of squared distances."""
+        centers, residuals, weights, shift, movement, gap, moved = arrival
+        of_step = self.unit * movement, self.unit * gap, moved
+        return Partition(centers, residuals, weights, shift, *of_step)
 
     def acceptable(self, state: State[Partition]) -> bool:
         """Whether the labels at the returned centers leave no cluster empty that could be filled.

@@ -13,42 +13,29 @@ its mean only if that lowers the sum. Descent and the ledger hold for these sums
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfmeans.core.kmeans import KMeansProblem, Partition
 from wolfmeans.core.stopping import StoppingRule
 from wolfmeans.core.trimmed import TrimmedProblem
-from wolfmeans.core.workspace import Assignment, Centers, Limits
-from wolfmeans.exact.directions import norm_error, unit_rows
+from wolfmeans.core.workspace import Assignment, Centers, Limits, Turn
+from wolfmeans.exact.directions import norm_error, specified_unit_rows
 from wolfmeans.exact.sums import exact_sum
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A center step: where the unit centers go, and what that gains in squared distances."""
-
-    centers: Centers
-    """(K, d) unit centers; the given ones where they are at least as good."""
-    residuals: NDArray[np.float64]
-    """(K, d) direction of the mean minus center; infinite where the mean is 0."""
-    shift: float
-    """Sum of the squared moves of the centers."""
-    movement: float
-    """Exact sum of what the moved centers gain, rounded once."""
 
 
 def turn(found: Assignment, centers: Centers) -> Turn:
     """Return the center step from given unit centers to the directions of the means.
+
+    This is the specification of `Workspace.turn`.
 
     With m the mean and D the move of a center to c, the squared distances of a cluster of weight W
     change by -W sum_j D_j (D_j + 2 (m_j - c_j)), where m - c is computed from the rounded mean and
     its residual.
     """
     rounded = found.means.astype(np.float64)
-    directions = unit_rows(rounded + found.residuals)
+    directions = specified_unit_rows(rounded + found.residuals)
     towards = (found.weights > 0) & directions.any(axis=1)
     aims = np.where(towards[:, None], directions.astype(centers.dtype), centers)
     moves = aims.astype(np.float64) - centers
@@ -84,11 +71,21 @@ class SphericalProblem(KMeansProblem):
     def limits(
         self, point: Partition, stop: StoppingRule, at_most: int, seconds: float
     ) -> Limits | None:
-        """Return None: engines take several steps at once to means, not to their directions."""
-        return None
+        """Return where several steps at once must end, in squared distances."""
+        limits = super().limits(point, stop, at_most, seconds)
+        if limits is None:
+            return None
+        # The unit is a power of two: products with it and quotients are exact.
+        gap, decrease = limits.gap / self.unit, limits.decrease / self.unit
+        return replace(limits, gap=gap, decrease=decrease, directions=True)
+
+    def partition(self, seeds: Centers) -> Partition:
+        """Return the first partition; no engine may take steps behind it, which lead to means."""
+        self.workspace.steps_to_come = 0
+        return super().partition(seeds)
 
     def _arrival(self, found: Assignment, supergradient: Centers) -> Partition:
-        turned = turn(found, supergradient)
+        turned = self.workspace.turn(found, supergradient)
         return Partition(
             centers=turned.centers,
             residuals=turned.residuals,

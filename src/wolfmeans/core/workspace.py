@@ -109,6 +109,20 @@ class Partial:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """A step of unit centers: where they go, and what that gains in squared distances."""
+
+    centers: Centers
+    """(K, d) unit centers; the given ones where they are at least as good."""
+    residuals: NDArray[np.float64]
+    """(K, d) direction of the mean minus center; infinite where the mean is 0."""
+    shift: float
+    """Sum of the squared moves of the centers."""
+    movement: float
+    """Exact sum of what the moved centers gain, rounded once."""
+
+
+@dataclass(frozen=True)
 class Limits:
     """When a block of several steps ends."""
 
@@ -124,6 +138,8 @@ class Limits:
     """Stop at a point whose centers came by at most this."""
     keep_empty: bool = False
     """Whether the center of an empty cluster stays; else no step to such a partition is taken."""
+    directions: bool = False
+    """Whether centers go to the directions of the means (core.spherical) instead of the means."""
 
 
 Arrival = tuple[Centers, NDArray[np.float64], Distances, float, float, float, int]
@@ -296,6 +312,9 @@ class Workspace(Protocol):
 
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
+
+    def turn(self, found: Assignment, centers: Centers) -> Turn:
+        """Return the step of unit centers to the directions of the means found."""
 
     def digest(self, centers: Centers) -> bytes:
         """Return bytes that are equal for equal centers, and practically for no others."""

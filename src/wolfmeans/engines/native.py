@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.core import spherical
 from wolfmeans.core.threshold import Masses, Threshold
 from wolfmeans.core.workspace import (
     Assignment,
@@ -23,6 +24,7 @@ from wolfmeans.core.workspace import (
     Limits,
     Partial,
     Progress,
+    Turn,
     Workspace,
 )
 from wolfmeans.engines.reference import ReferencePoints, specified_step
@@ -131,6 +133,7 @@ class NativePoints(ReferencePoints):
             limits[0].at_most,
             limits[0].seconds,
             limits[0].keep_empty,
+            limits[0].directions,
             n_threads,
         )
         return [Progress(*result) for result in results]
@@ -138,6 +141,10 @@ class NativePoints(ReferencePoints):
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
         return step(found, centers, self.n_threads)
+
+    def turn(self, found: Assignment, centers: Centers) -> Turn:
+        """Return the step of unit centers to the directions of the means found."""
+        return turn(found, centers, self.n_threads)
 
     # --- Labels -------------------------------------------------------------------------------
 
@@ -462,6 +469,15 @@ def step(found: Assignment, centers: Centers, n_threads: int = 1) -> tuple[float
     except OverflowError:  # the specification decides which sum overflows, and the result
         return specified_step(found, centers, total)
     return float(shift), float(movement)
+
+
+def turn(found: Assignment, centers: Centers, n_threads: int = 1) -> Turn:
+    """Return the step of unit centers to the directions of the means found."""
+    if not native_is_available():
+        return spherical.turn(found, centers)
+    new, residuals = found.means.copy(), found.residuals.copy()
+    sums = _native.turn(aligned(centers), found.weights, new, residuals, n_threads)
+    return Turn(new, residuals, *sums)
 
 
 def run_to_rest(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from wolfmeans.core.spherical import turn
 from wolfmeans.core.threshold import Threshold, find_threshold
 from wolfmeans.core.workspace import (
     Assignment,
@@ -23,6 +24,7 @@ from wolfmeans.core.workspace import (
     Labels,
     Partial,
     StepByStep,
+    Turn,
 )
 from wolfmeans.engines.moments import Moments
 from wolfmeans.engines.single_moves import PlainSingleMoves, SingleMoves
@@ -319,6 +321,10 @@ class ReferencePoints(StepByStep):
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
         return specified_step(found, centers, self.total)
+
+    def turn(self, found: Assignment, centers: Centers) -> Turn:
+        """Return the step of unit centers to the directions of the means found."""
+        return turn(found, centers)
 
     def digest(self, centers: Centers) -> bytes:
         """Return 16 bytes that stand for the centers."""

@@ -218,6 +218,13 @@ class CentroidClustering(
         found = validation.validate_points(self, X, reset=reset, n_threads=1)[0]
         return np.asarray(found, dtype=np.float64)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = self.divergence if isinstance(self.divergence, Divergence) else None
+        known = given or DIVERGENCES.get(str(self.divergence))
+        tags.input_tags.positive_only = known is not None and known.positive_only
+        return tags
+
     def _divergence(self) -> Divergence:
         given = self.divergence
         return given if isinstance(given, Divergence) else DIVERGENCES[given]

@@ -311,6 +311,32 @@ class FitFromStarts(CenterEstimator):
 
         return watch
 
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings of every run of the loop."""
+        return {
+            **self._criterion()._asdict(),
+            "empty": self.empty,
+            "max_steps": None if self.max_iter is None else self.max_iter - 1,
+        }
+
+    def _search(
+        self,
+        fit: Fit,
+        begun: float,
+        workspace: Workspace,
+        exponent: int,
+        generator: np.random.RandomState,
+    ) -> Fit:
+        """Search for a better clustering for the rest of the effort and of the time limit."""
+        effort: float = vars(self)["effort"]
+        whole = effort if self.time_limit is None else min(effort, self.time_limit)
+        # The fit from what is found and its polish take about as long as the first one did.
+        last_fit = min(max(2.0 * fit.solution.trace[-1].seconds, 0.02 * whole), 0.2 * whole)
+        n_threads = effective_threads(self.n_threads)
+        start = Start(workspace.fork(n_threads), fit.centers, lambda: generator, exponent)
+        seconds = max(0.0, whole - last_fit - (perf_counter() - begun))
+        return searched(fit, start, seconds=seconds, n_threads=n_threads, **self._settings())
+
     def _keep(self, fit: Fit, certificate: Certificate, exponent: int) -> None:
         """Set the fitted attributes, in the units of the caller's data."""
         self._scale_exponent = exponent
@@ -606,29 +632,3 @@ class KMeans(FitFromStarts):
             **self._settings(),
             **further,
         )
-
-    def _settings(self) -> dict[str, Any]:
-        """Return the settings of every run of the loop."""
-        return {
-            **self._criterion()._asdict(),
-            "empty": self.empty,
-            "max_steps": None if self.max_iter is None else self.max_iter - 1,
-        }
-
-    def _search(
-        self,
-        fit: Fit,
-        begun: float,
-        workspace: Workspace,
-        exponent: int,
-        generator: np.random.RandomState,
-    ) -> Fit:
-        """Search for a better clustering for the rest of the effort and of the time limit."""
-        assert self.effort is not None
-        whole = self.effort if self.time_limit is None else min(self.effort, self.time_limit)
-        # The fit from what is found and its polish take about as long as the first one did.
-        last_fit = min(max(2.0 * fit.solution.trace[-1].seconds, 0.02 * whole), 0.2 * whole)
-        n_threads = effective_threads(self.n_threads)
-        start = Start(workspace.fork(n_threads), fit.centers, lambda: generator, exponent)
-        seconds = max(0.0, whole - last_fit - (perf_counter() - begun))
-        return searched(fit, start, seconds=seconds, n_threads=n_threads, **self._settings())

@@ -38,7 +38,8 @@ from wolfmeans.seeding.methods import worth_sampling
 
 _LIKE_KMEANS = (
     *("n_clusters", "init", "n_init", "max_iter", "tol", "verbose", "random_state", "algorithm"),
-    *("tol_scale", "empty", "engine", "n_threads", "time_limit", "callback", "memory_limit"),
+    *("tol_scale", "empty", "effort", "engine", "n_threads", "time_limit", "callback"),
+    "memory_limit",
 )
 _APART = "{:,} rows of norm 0 have no direction: label -1, no weight"
 _RULES = ("decrease", "gap", "stationary")
@@ -189,6 +190,9 @@ class SphericalKMeans(OnTheSphere):
     bound : str or None, default="auto"
         The lower bound that a fit computes, as for `KMeans`. A bound for K-means on the unit rows
         becomes one for this inertia.
+    effort : float or None, default=None
+        Seconds to search for a better clustering by swaps of centers for rows, restarts and
+        combinations of the best clusterings. Results depend on the speed of the machine.
     n_init, max_iter, tol, verbose, random_state, algorithm, empty, engine, n_threads, time_limit, \
             callback, memory_limit
         As for `KMeans`. Rows are divided by their norms on the host, those of a file as they are
@@ -247,6 +251,7 @@ class SphericalKMeans(OnTheSphere):
         empty: str = "farthest",
         zero_rows: str = "error",
         bound: str | None = "auto",
+        effort: float | None = None,
         engine: str = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
@@ -257,7 +262,10 @@ class SphericalKMeans(OnTheSphere):
 
     def _fit(self, data: OpenedForFit) -> None:
         self._weigh(data)
-        best, notes = self._best_of_starts(data)
+        generator = check_random_state(self.random_state)
+        best, notes = self._best_of_starts(data, generator)
+        if self.effort is not None:
+            best = self._search(best, data.begun, data.workspace, data.exponent, generator)
         apart = self._apart_in_fit(data)
         on_rows = () if apart is None else (_APART.format(int(apart.sum())),)
         certificate = certificate_of(
@@ -274,8 +282,10 @@ class SphericalKMeans(OnTheSphere):
             self.labels_ = np.where(apart, np.int32(-1), np.asarray(self.labels_))
         self._conclude(data, notes)
 
-    def _best_of_starts(self, data: OpenedForFit) -> tuple[Fit, tuple[str, ...]]:
-        workspace, generator = data.workspace, check_random_state(self.random_state)
+    def _best_of_starts(
+        self, data: OpenedForFit, generator: np.random.RandomState
+    ) -> tuple[Fit, tuple[str, ...]]:
+        workspace = data.workspace
         seeds_from, n_starts = self._seeding(data.X, data.exponent)
         states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
 
@@ -289,15 +299,17 @@ class SphericalKMeans(OnTheSphere):
             n_threads=effective_threads(self.n_threads),
             time_limit=self.time_limit,
             watcher=self._watcher,
-            at_once=False,
-            kind=SphericalProblem,
-            **self._criterion()._asdict(),
-            empty=self.empty,
-            max_steps=None if self.max_iter is None else self.max_iter - 1,
+            **self._settings(),
         )
 
-    def _work(self, n_threads: int) -> Work:
-        """Return the work of a fit, to choose an engine."""
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings of every run of the loop."""
+        return {**super()._settings(), "kind": SphericalProblem}
+
+    def _work(self, n_threads: int) -> Work | None:
+        """Return the work of a fit, to choose an engine; None for a search (mostly CPU work)."""
+        if self.effort is not None:
+            return None
         return Work(
             self.n_clusters,
             n_threads,

@@ -9,7 +9,6 @@ and in memory have the same bits.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from wolfmeans.exact.distances import UNIT, ReferenceKernels
-from wolfmeans.exact.native import NativeKernels, aligned, native_is_available
+from wolfmeans.exact.native import _native, aligned, native_is_available
 
 _FAR = 300
 _TINY = 2.0**-200
-_BLOCK_ENTRIES = 1 << 18
 
 
 def without_direction(X: Any) -> NDArray[np.bool_]:
@@ -38,32 +36,40 @@ def without_direction(X: Any) -> NDArray[np.bool_]:
 def unit_rows(X: Any, n_threads: int = 1) -> Any:
     """Return the rows divided by their norms, dense or CSR; rows of norm 0 stay as they are.
 
+    In native code where it is there (native/exact); `specified_unit_rows` is the specification.
+
     Examples
     --------
     >>> import numpy as np
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
+    if not native_is_available():
+        return specified_unit_rows(X)
+    if not sparse.issparse(X):
+        rows = aligned(X)
+        units = np.empty_like(rows)
+        _native.unit_rows(rows, None, units, n_threads)
+        return units
+    values = aligned(X.data)
+    data = np.empty_like(values)
+    _native.unit_rows(values, aligned(X.indptr, dtype=np.int64), data, n_threads)
+    return _with_values(X, data)
+
+
+def specified_unit_rows(X: Any) -> Any:
+    """Return the same in NumPy."""
     if sparse.issparse(X):
         return _unit_sparse_rows(X)
     X = _near_one(X)
-    norms = np.sqrt(_squared_norms(X, n_threads))
+    origin = np.zeros((1, X.shape[1]), dtype=X.dtype)
+    squares = ReferenceKernels(X).distances(origin, np.zeros(len(X), dtype=np.int32))
+    norms = np.sqrt(squares)
     norms[norms == 0] = 1.0
     units = np.empty_like(X)
-    step = max(1, _BLOCK_ENTRIES // X.shape[1])
-
-    def divide(first: int) -> None:
-        rows = slice(first, first + step)
-        with np.errstate(under="ignore"):
-            np.divide(X[rows], norms[rows, None], out=units[rows], casting="same_kind")
-        _drop_tiny(units[rows])
-
-    if n_threads == 1 or len(X) <= step:
-        for first in range(0, len(X), step):
-            divide(first)
-        return units
-    with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(divide, range(0, len(X), step)))
+    with np.errstate(under="ignore"):
+        np.divide(X, norms[:, None], out=units, casting="same_kind")
+    _drop_tiny(units)
     return units
 
 
@@ -76,12 +82,6 @@ def norm_error(dtype: Any, n_columns: int) -> float:
     """
     relative = 2.0**-24 if np.dtype(dtype) == np.float32 else UNIT
     return 1.01 * (relative + (0.5 * n_columns + 4.0) * UNIT) + n_columns * 2.0**-140
-
-
-def _squared_norms(X: NDArray[np.floating], n_threads: int) -> NDArray[np.float64]:
-    kernels = NativeKernels(X, n_threads) if native_is_available() else ReferenceKernels(X)
-    origin = np.zeros((1, X.shape[1]), dtype=X.dtype)
-    return kernels.distances(origin, np.zeros(len(X), dtype=np.int32))
 
 
 def _near_one(X: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -127,6 +127,11 @@ def _unit_sparse_rows(X: Any) -> Any:
     with np.errstate(under="ignore"):
         np.divide(data, norms[rows], out=data, casting="same_kind")
     _drop_tiny(data)
+    return _with_values(X, data)
+
+
+def _with_values(X: Any, data: NDArray[np.floating]) -> Any:
+    """Return CSR rows of the same pattern with other values."""
     unit = type(X)((data, X.indices, X.indptr), shape=X.shape)
     unit.has_canonical_format = True
     return unit

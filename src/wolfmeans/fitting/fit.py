@@ -346,6 +346,7 @@ def searched(
     seconds: float,
     n_threads: int,
     max_steps: int | None,
+    kind: Callable[..., KMeansProblem] = KMeansProblem,
     **settings: Any,
 ) -> Fit:
     """Spend some time on a better clustering (`fitting.search`), and fit it from there.
@@ -354,10 +355,15 @@ def searched(
     `prepare`.
     """
     found, effort = search(
-        start.workspace, start.seeds, start.random, seconds=seconds, n_threads=n_threads
+        start.workspace,
+        start.seeds,
+        start.random,
+        seconds=seconds,
+        n_threads=n_threads,
+        kind=kind,
     )
     if effort.after < effort.before:
-        again = run(replace(start, seeds=found), max_steps=max_steps, **settings)
+        again = run(replace(start, seeds=found), max_steps=max_steps, kind=kind, **settings)
         if again.inertia < fit.inertia:
             fit, effort = again, replace(effort, before=fit.inertia, after=again.inertia)
     return replace(fit, effort=effort)

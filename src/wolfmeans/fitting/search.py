@@ -16,7 +16,7 @@ from there, and the certificate describes that fit only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -82,6 +82,7 @@ def search(
     give_up_after: int | None = None,
     tolerance: float = _TOLERANCE,
     n_threads: int = 1,
+    kind: Callable[..., KMeansProblem] = KMeansProblem,
 ) -> tuple[Centers, Effort]:
     """Look for centers from which a fit ends at a lower SSE than from the given ones.
 
@@ -105,6 +106,8 @@ def search(
         A descent ends when a step gains no more than this share of its first SSE.
     n_threads : int, default=1
         Threads for trials of small problems; does not change the result of a round.
+    kind : callable, default=KMeansProblem
+        The problem whose steps are taken; its costs are squared distances times a constant.
 
     Returns
     -------
@@ -127,7 +130,7 @@ def search(
     """
     if rounds is None and math.isinf(seconds):
         raise ValueError("a search needs a limit: seconds or rounds")
-    state = _Search(workspace, random, n_threads, seconds, tolerance)
+    state = _Search(workspace, random, n_threads, seconds, tolerance, kind)
     return state.run(centers, rounds, give_up_after)
 
 
@@ -141,9 +144,11 @@ class _Search:
         n_threads: int,
         seconds: float,
         tolerance: float,
+        kind: Callable[..., KMeansProblem],
     ) -> None:
         self._workspace = workspace
         self._tolerance = tolerance
+        self._kind = kind
         self._random = random
         self._n_threads = n_threads
         self._started = perf_counter()
@@ -296,7 +301,7 @@ class _Search:
             workspaces = self._twins[: len(seeds)]
         descents = [
             _Descent(
-                KMeansProblem(workspace, "farthest", self._random), start, ceiling, self._tolerance
+                self._kind(workspace, "farthest", self._random), start, ceiling, self._tolerance
             )
             for workspace, start in zip(workspaces, seeds, strict=True)
         ]

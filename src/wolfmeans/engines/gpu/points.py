@@ -24,6 +24,7 @@ from wolfmeans.core.workspace import (
     Limits,
     Partial,
     Progress,
+    Turn,
     Workspace,
 )
 from wolfmeans.engines.gpu.clusters import MOST_STEPS, Clusters, Lows, Results
@@ -41,6 +42,7 @@ from wolfmeans.engines.gpu.steps import Step, spare
 from wolfmeans.engines.gpu.transfers import to_device, to_host
 from wolfmeans.engines.gpu.trimming import GpuTrimmer
 from wolfmeans.engines.gpu.weighting import Weighting, weigh
+from wolfmeans.engines.native import turn
 from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
@@ -158,7 +160,12 @@ class GpuPoints(ReferencePoints):
     def advance(
         self, centers: Centers, weights: Distances, shift: float, limits: Limits
     ) -> Progress | None:
-        """Take several steps on the device, without asking the host in between."""
+        """Take several steps on the device, without asking the host in between.
+
+        None for steps to directions: those centers are found on the host.
+        """
+        if limits.directions:
+            return None
         taken = self._speculation
         if taken is not None and taken.serve(centers, weights, shift, limits):
             progress = self._follow(taken, limits)
@@ -402,7 +409,7 @@ class GpuPoints(ReferencePoints):
     ) -> list[Progress] | None:
         """Take the steps of several starts at once, on streams of the device."""
         same = [self, *(other for other in others if type(other) is type(self))]
-        if len(same) < 1 + len(others):
+        if len(same) < 1 + len(others) or any(limit.directions for limit in limits):
             return None
         runs = []
         for points, (centers, weights, shift), limit in zip(same, starts, limits, strict=True):
@@ -516,6 +523,10 @@ class GpuPoints(ReferencePoints):
         if self._last is not None and self._last[0] is found and self._last[1] is centers:
             return self._last[2], self._last[3]
         return super().step(found, centers)
+
+    def turn(self, found: Assignment, centers: Centers) -> Turn:
+        """Return the step of unit centers to the directions of the means found, on the host."""
+        return turn(found, centers, self._n_threads)
 
     def mean(self, *, weighted: bool) -> Centers:
         """Return the (d,) mean of all points, rounded as a center."""

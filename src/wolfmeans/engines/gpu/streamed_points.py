@@ -25,6 +25,7 @@ from wolfmeans.core.workspace import (
     Labels,
     Limits,
     Partial,
+    Turn,
 )
 from wolfmeans.engines.gpu.clusters import Clusters, Lows
 from wolfmeans.engines.gpu.distances import GpuKernels
@@ -37,6 +38,7 @@ from wolfmeans.engines.gpu.screening import Screened
 from wolfmeans.engines.gpu.streaming import Part, Streamed
 from wolfmeans.engines.gpu.transfers import as_tensor, to_device, to_host
 from wolfmeans.engines.gpu.weighting import Weighting
+from wolfmeans.engines.native import turn
 from wolfmeans.engines.reference import ReferencePoints, on_host_sums
 from wolfmeans.engines.single_moves import SingleMoves
 from wolfmeans.engines.swaps import Swaps
@@ -192,6 +194,10 @@ class StreamedPoints(ReferencePoints):
         if self._last is not None and self._last[0] is found and self._last[1] is centers:
             return self._last[2], self._last[3]
         return super().step(found, centers)
+
+    def turn(self, found: Assignment, centers: Centers) -> Turn:
+        """Return the step of unit centers to the directions of the means found, on the host."""
+        return turn(found, centers, self._n_threads)
 
     def _assign_rows(self, centers: Centers, forced: Forced | None) -> tuple[Clusters, Lows]:
         """Give rows their labels, and bring gap and sums up to date with them."""

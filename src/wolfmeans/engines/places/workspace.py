@@ -31,6 +31,7 @@ from wolfmeans.core.workspace import (
     Labels,
     Partial,
     StepByStep,
+    Turn,
 )
 from wolfmeans.engines import get_engine, native
 from wolfmeans.engines.places.candidates import values_at
@@ -497,6 +498,10 @@ class PartsWorkspace(StepByStep):
     def step(self, found: Assignment, centers: Centers) -> tuple[float, float]:
         """Return the shift and the movement of a step from the centers to the means found."""
         return native.step(found, centers, self._n_threads)
+
+    def turn(self, found: Assignment, centers: Centers) -> Turn:
+        """Return the step of unit centers to the directions of the means found."""
+        return native.turn(found, centers, self._n_threads)
 
     def digest(self, centers: Centers) -> bytes:
         """Return 16 bytes that stand for the centers."""

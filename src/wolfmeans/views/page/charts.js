@@ -176,7 +176,7 @@ const CHARTS = {
 
   sse({ trace, unit }, colors) {
     const { iteration, sse, lower_bound: bound } = trace;
-    if (sse.length < 2) return { text: `Constant at ${figures(sse[0], 6)}${inUnit(",", unit)}.` };
+    if (sse.length < 2) return { text: `Constant at ${figures(sse[0], 6)}${unit ? inUnit(",", unit) : ""}.` };
     const data = [
       line(iteration, sse, { color: colors.accent, size: 5 }, {
         name: "inertia", ...hover("iteration %{x}<br>inertia %{y:.6~g}"),
