@@ -101,7 +101,7 @@ def proof():
 
 
 def test_the_unit_of_the_weights_costs_no_digits():
-    """Slack is stored as float32, in these units."""
+    """Slack is stored in these units."""
     labels = KMeans(2, n_init=10, random_state=0, bound=None).fit(IRIS).labels_
     weights = np.full(150, 0.7)
     relaxation = Relaxation(IRIS, 2, weights, labels)
