@@ -6,13 +6,14 @@ Subjects:
 - default: the certificate of a plain fit, without `certify`, and what it costs;
 - optimal: branch and bound of small tables;
 - trimmed: trimmed K-means;
-- many: blobs of up to a million points.
+- many: blobs of up to a million points;
+- published: instances of SOS-SDP whose optimum and time are published; `--folder` has their files.
 
 Good clusterings are found first (`effort`, or 50 starts if points are trimmed), except for
 "default". Inertia divided by the proven bound, less 1, is the gap; at most 1e-6 counts as optimal.
 Every proof that is kept is checked again with `check_proof`.
 
-    python benchmarks/proofs.py SUBJECT [--only iris] [--seconds 30] [--out FILE]
+    python benchmarks/proofs.py SUBJECT [--only iris] [--clusters 7] [--seconds 30] [--out FILE]
 """
 
 from __future__ import annotations
@@ -66,7 +67,15 @@ MANY = {
 }
 """Rows, columns, K, standard deviation of the centers (that of the points is 1), seconds."""
 
+PUBLISHED = {("glass", 6): (72.9647, 1e-4, 199, 5)}
+"""The log in the README of github.com/antoniosudoso/sos-sdp, commit e485811: inertia, its relative
+tolerance, seconds with 16 threads, nodes. Its datasets/glass.zip has the file glass.txt."""
+
 Row = list[str]
+NUMBERS = [2, 3, 7, 10, 20]
+"""Of clusters; `--clusters` takes one of them."""
+FOLDERS: list[Path] = []
+"""Where files of published instances are: `--folder`."""
 
 
 def points(name: str) -> np.ndarray:
@@ -118,7 +127,7 @@ def tables(only: str, seconds: float) -> Iterator[Row]:
     yield ["data", "n × d, K", "inertia", "proven within", "by", "time", "CPU"]
     gaps = []
     for name in (kind for raw in RAW for kind in (raw, f"{raw}, standardized")):
-        for n_clusters in (2, 3, 7, 10, 20) if only in name else ():
+        for n_clusters in NUMBERS if only in name else ():
             X = points(name)
             model = wolfmeans.KMeans(n_clusters, effort=5.0, bound=None, random_state=0).fit(X)
             gap, cells = bounded(X, model, seconds)
@@ -131,7 +140,7 @@ def default(only: str, seconds: float) -> Iterator[Row]:
     yield ["data", "n × d, K", "proven within", "by", "fit", "certificate"]
     gaps = []
     for name in (kind for raw in RAW for kind in (raw, f"{raw}, standardized")):
-        for n_clusters in (2, 3, 7, 10, 20) if only in name else ():
+        for n_clusters in NUMBERS if only in name else ():
             X = points(name)
             start = perf_counter()
             model = wolfmeans.KMeans(n_clusters, random_state=0).fit(X)
@@ -200,16 +209,38 @@ def many(only: str, seconds: float) -> Iterator[Row]:
             yield [name, shape(X, n_clusters), *bounded(X, model, most)[1]]
 
 
-SUBJECTS = {run.__name__: run for run in (tables, default, optimal, trimmed, many)}
+def published(only: str, seconds: float) -> Iterator[Row]:
+    yield ["data", "n × d, K", "published", "inertia", "proven within", "leaves", "time", "CPU"]
+    for (name, n_clusters), (inertia, tolerance, spent, nodes) in PUBLISHED.items():
+        X = np.loadtxt(FOLDERS[-1] / f"{name}.txt", skiprows=1)
+        model = wolfmeans.KMeans(n_clusters, effort=2.0, bound=None, random_state=0).fit(X)
+        wall, cpu = perf_counter(), process_time()
+        certificate = model.certify(X, target="optimal", seconds=seconds)
+        times = [f"{perf_counter() - wall:.1f} s", f"{process_time() - cpu:.1f} s"]
+        proof = certificate.proof
+        assert wolfmeans.check_proof(X, proof) == certificate.lower_bound, name
+        leaves = len(proof.leaves) if isinstance(proof, ProofTree) else 1
+        best = best_inertia(X, model)
+        assert abs(best / inertia - 1.0) <= tolerance, name
+        told = f"{inertia:g} to {tolerance:g}, {nodes} nodes, {spent} s"
+        gap = said(best / certificate.lower_bound - 1.0)
+        yield [name, shape(X, n_clusters), told, f"{best:.8g}", gap, f"{leaves}", *times]
+
+
+SUBJECTS = {run.__name__: run for run in (tables, default, optimal, trimmed, many, published)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("subject", choices=SUBJECTS)
     parser.add_argument("--only", default="", help="data with this word in their name")
+    parser.add_argument("--clusters", type=int, help="one number of clusters of each table")
+    parser.add_argument("--folder", type=Path, default=Path(), help="files of published instances")
     parser.add_argument("--seconds", type=float, default=30.0, help="time limit of each bound")
     parser.add_argument("--out", type=Path, help="write the table as Markdown to this file")
     options = parser.parse_args()
+    FOLDERS.append(options.folder)
+    NUMBERS[:] = NUMBERS if options.clusters is None else [options.clusters]
     rows = []
     for row in SUBJECTS[options.subject](options.only, options.seconds):
         rows.append(row)

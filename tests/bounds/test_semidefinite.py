@@ -101,7 +101,7 @@ def proof():
 
 
 def test_the_unit_of_the_weights_costs_no_digits():
-    """Slack is stored as float32, in these units."""
+    """Slack is stored in these units."""
     labels = KMeans(2, n_init=10, random_state=0, bound=None).fit(IRIS).labels_
     weights = np.full(150, 0.7)
     relaxation = Relaxation(IRIS, 2, weights, labels)
@@ -174,6 +174,30 @@ def test_what_is_not_finite_proves_nothing(proof, name, bad):
         assert check(IRIS, None, broken) == 0.0
     except ValueError as error:
         assert "negative or NaN" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("height", "entry"), [(1.7e308, 1.5e-162), (1e308, 1e-160), (1e300, 1e-157)]
+)
+def test_squares_that_underflow_are_not_free(height, entry):
+    """The matrix gains D v v', which is far above the optimum here; it must be paid for."""
+    X, columns = np.array([[0.0], [1e-9], [3e-9], [7e-9]]), 2000
+    best = float(((X - X.mean()) ** 2).sum())
+    distances = 0.5 * (X - X.T) ** 2
+    gain = columns * ((height * entry) * entry)
+    for share in (0.0, 0.01, 0.5):
+        prices = (2.0 * distances.sum(axis=1) - distances.sum() / 4) / 4 + share * gain
+        proof = Proof(
+            n_clusters=1,
+            prices=prices,
+            level=10.0 * best,
+            vectors=np.full((4, columns), entry),
+            heights=np.full(columns, height),
+            slack=np.zeros((4, 4)),
+            cuts=np.empty((0, 2), np.int32),
+            multipliers=np.empty(0),
+        )
+        assert check(X, None, proof) <= best
 
 
 @pytest.mark.parametrize("row", [(0, 0, 1), (0, 1, 1), (0, 150, 1), (-1, 0, 1), (0, 1, -2)])

@@ -195,6 +195,13 @@ PYTHON_MUTANTS = [
             "test_what_is_accepted_is_semidefinite_in_exact_arithmetic",
         ),
         (
+            "squares that underflow count for nothing",
+            "norms = proof.heights * ((proof.vectors**2).sum(axis=0) + len(roots) * _TINY)",
+            "norms = proof.heights * (proof.vectors**2).sum(axis=0)",
+            "heights may be so large that these squares matter",
+            "test_squares_that_underflow_are_not_free",
+        ),
+        (
             "numbers of any precision",
             "if value.dtype != wanted:",
             "if False:",

@@ -192,7 +192,8 @@ def proven_value(points: Compressed, proof: BlockProof) -> float:
     _well_formed(points, proof)
     A, q, y = points.points, points.q, proof.prices
     m, k = len(points.roots), len(proof.heights)
-    norms = proof.heights * (proof.vectors**2).sum(axis=0)
+    # Squares may underflow, and heights may be large.
+    norms = proof.heights * ((proof.vectors**2).sum(axis=0) + len(A) * 2.0**-1021)
     matrix = (proof.vectors * proof.heights) @ proof.vectors.T - A @ A.T
     matrix += 0.5 * (np.outer(q, y) + np.outer(y, q))
     matrix[:m, :m] -= proof.slack

@@ -24,7 +24,9 @@ entry by entry; the largest row sum e of these bounds is at least the norm of th
 Cholesky factorization in floating point of B = M - s I runs to its end, it is the exact one of
 B + F with |F_ij| <= g sqrt(B_ii B_jj) and g = (n + 2) u / (1 - 2 (n + 2) u). So the smallest
 eigenvalue of M is at least s - e - g tr B - u max |B_ii|, and s is chosen such that this is not
-negative (Higham, Accuracy and Stability, theorem 10.3; Rump, BIT 46, 2006).
+negative (Higham, Accuracy and Stability, theorem 10.3; Rump, BIT 46, 2006). A product or quotient
+that underflows has an absolute error of at most 2**-1022, also where processors flush it to zero.
+Vectors, heights, and weights between 2**-300 and 2**300 may make that larger, so it is counted.
 """
 
 from __future__ import annotations
@@ -43,6 +45,10 @@ __all__ = ["Proof", "check", "is_semidefinite"]
 _U = 2.0**-53
 _MORE = 1.0 + 2.0**-10
 """Covers the rounding of the error bounds themselves, and products of several (1 + u)."""
+_TINY = 2.0**-1021
+"""More than the error of a product that underflows."""
+_SMALL = 2.0**-700
+"""More than that error times a weight of 2**300, for up to 2**20 points of a group."""
 _ROWS_AT_ONCE = 256
 _MOST_POINTS = 1 << 20
 """Up to here (n + 2) u is below 2**-32, which `_MORE` covers."""
@@ -138,7 +144,8 @@ def proof_matrix(
     In each entry |fl(M) - M| is at most
     u ((6 + k) (H + P + |N| + Q + t I + L) + 4 P + (k + 3) Q + (m + 2) L),
     with H the distances, P = (|y| r' + r |y|') / 2, Q the sum of the magnitudes of at most k terms
-    of cuts, and L = |V| diag(D) |V|'.
+    of cuts, and L = |V| diag(D) |V|'. Underflow adds less than 2**-1021 (1 + |V|) to each of the
+    m terms of V D V', and less than 2**-700 to each other term.
     """
     n, d = len(roots), X.shape[1]
     prices, vectors, heights = proof.prices, proof.vectors, proof.heights
@@ -176,7 +183,9 @@ def proof_matrix(
     tall_sums = np.abs(tall) @ np.abs(vectors).sum(axis=0)
     errors = (6 + most) * (sums + priced_sums + sizes + proof.level + tall_sums) + 4 * priced_sums
     errors += (most + 3) * sizes + (len(heights) + 2) * tall_sums
-    return matrix, float(_MORE * _U * errors.max())
+    underflow = _TINY * (float(np.abs(vectors).sum()) + vectors.size)
+    underflow += _SMALL * (X.size + n + len(entries[0]))
+    return matrix, float(_MORE * (_U * errors.max() + underflow))
 
 
 def _cuts(
@@ -224,9 +233,11 @@ def _value(roots: NDArray[np.float64], largest: int, proof: Proof, cap: float = 
     The last factor covers that, and the rounding of the sum and of the products.
     """
     gains = roots * np.minimum(proof.prices, cap * (1.0 - 4.0 * _U) * roots)
-    norms = proof.heights * (proof.vectors**2).sum(axis=0)
+    # Squares may underflow, and heights may be large.
+    norms = proof.heights * ((proof.vectors**2).sum(axis=0) + len(roots) * _TINY)
     levels = proof.n_clusters * proof.level
     total = math.fsum([*gains.tolist(), *(-norms).tolist(), -levels])
     lost = 2 * math.fsum(np.abs(gains)) + (len(roots) + 4) * math.fsum(norms) + 2 * levels
-    value = (total - _MORE * _U * lost) * (1.0 - (largest + 7) * _U)
+    tiny = _TINY * (len(roots) + len(norms))
+    value = (total - _MORE * _U * lost - tiny) * (1.0 - (largest + 7) * _U)
     return max(0.0, value) if math.isfinite(value) else 0.0

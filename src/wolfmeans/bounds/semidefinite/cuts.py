@@ -27,16 +27,22 @@ FEW = 1000
 """Up to so many points, more digits cost little."""
 _INNER, _INNER_OF_FEW = 12, 30
 """Steps of the projection onto the cuts, and for few points."""
-_NEW_CUTS, _NEW_PER_POINT = 20_000, 8
+_NEW_CUTS, _NEW_PER_POINT, _LATER_PER_POINT = 20_000, 8, 3
 _MOST_CUTS, _MOST_PER_POINT = 120_000, 60
-"""Cuts in a round and in all. With far more cuts than points, projections do not converge."""
+"""Cuts in a round, in a later round, and in all.
+
+With far more cuts than points, projections do not converge. Many new cuts close the gap soon at
+first; fewer, the most violated ones, leave room for those that the last digits need.
+"""
 _CUTS_OF_A_ROW = 40
 _NEAR, _CANDIDATES = 0.05, 200
 """Triangles of row i have corners with z_ij above this share of z_ii, and so many at most."""
-_VIOLATED = 1e-3
+_VIOLATED = 1e-4
 """By so much of a typical z_ii a cut must be violated to be added."""
 _PATIENCE = 3
 """Rounds that a cut stays without a multiplier."""
+_ROOM, _REST = 0.02, 4
+"""Where less than this share of all cuts could be new, cuts are looked for in every 4th round."""
 
 
 @dataclass
@@ -52,6 +58,8 @@ class Cuts:
     """For how many rounds each has had no multiplier."""
     apart: NDArray[np.int32]
     """(a, 2) Pairs with z_ij = 0."""
+    rested: int = 0
+    """Rounds since cuts were last looked for."""
 
     @staticmethod
     def of(
@@ -132,15 +140,24 @@ class Cuts:
         to[a, b] = found
         to[b, a] = found
 
+    @property
+    def _most(self) -> int:
+        return min(_MOST_CUTS, _MOST_PER_POINT * len(self.roots))
+
+    def rest(self) -> bool:
+        """Count a round; whether so few cuts could be new that a search does not pay now."""
+        self.idle = np.where(self.on.to_host(self.multipliers) > 0, 0, self.idle + 1)
+        full = int((self.idle < _PATIENCE).sum()) > (1.0 - _ROOM) * self._most
+        self.rested = (self.rested + 1) % _REST if full else 0
+        return self.rested > 0
+
     def renewed(self, found: NDArray[np.int32]) -> Cuts:
         """Return the cuts without those long idle, and with new ones."""
-        multipliers = self.on.to_host(self.multipliers)
-        idle = np.where(multipliers > 0, 0, self.idle + 1)
+        multipliers, idle = self.on.to_host(self.multipliers), self.idle
         keep = idle < _PATIENCE
         rows = self.rows[keep]
-        n = len(self.roots)
         fresh = found[~np.isin(_numbers(found), _numbers(rows))]
-        fresh = fresh[: max(0, min(_MOST_CUTS, _MOST_PER_POINT * n) - len(rows))]
+        fresh = fresh[: max(0, self._most - len(rows))]
         return Cuts.of(
             self.on,
             self.roots,
@@ -158,9 +175,12 @@ def _numbers(rows: NDArray[np.int32]) -> NDArray[np.uint64]:
 
 
 def violated_cuts(
-    Z: Matrix, roots: Double, n_threads: int = 1, *, stars: bool = True
+    Z: Matrix, roots: Double, n_threads: int = 1, *, stars: bool = True, later: bool = False
 ) -> NDArray[np.int32]:
-    """Return cuts that a matrix violates, the most violated first; stars only of few points."""
+    """Return cuts that a matrix violates, the most violated first; stars only of few points.
+
+    Fewer of them in `later` rounds.
+    """
     z = Z
     if (roots != 1.0).any():
         z = Z / np.outer(roots, roots).astype(Z.dtype)
@@ -171,7 +191,7 @@ def violated_cuts(
     if stars and len(z) < FEW:
         more, over = all_stars(z, least)
         cuts, sizes = np.concatenate([cuts, more]), np.concatenate([sizes, over])
-    at_most = min(_NEW_CUTS, _NEW_PER_POINT * len(z))
+    at_most = min(_NEW_CUTS, (_LATER_PER_POINT if later else _NEW_PER_POINT) * len(z))
     return cuts[np.argsort(-sizes, kind="stable")[:at_most]]
 
 

@@ -40,8 +40,11 @@ _RHO = 0.1
 """Times the norm of the first multiplier over that of Z: the first rho."""
 _EVERY = 10
 """Steps between two looks at the residuals."""
-_STARS_FROM = 100
-"""The step from which stars are looked for: simpler cuts are found faster and do more at first."""
+_LATER = 100
+"""From this step on fewer cuts are added, but stars, too: simpler cuts do more at first."""
+_MANY, _STARS_OF_MANY = 300, 40
+"""Of more than so many points, stars are looked for in every 40th step only, and proofs are
+shorter."""
 _SHARES = tuple(10.0**-e for e in range(11, 2, -1))
 """Shifts of the matrix of a proof, relative to its largest eigenvalue, from the smallest on."""
 
@@ -123,10 +126,12 @@ class Relaxation:
         self.q = self.roots / np.linalg.norm(self.roots)
         # Few points are cheap in float64, which leads to more digits.
         real = np.float64 if n <= FEW else np.float32
+        self._stored = np.float64 if n <= _MANY else np.float32
+        """The precision of the slack in a proof: that of float32 would cost the ninth digit."""
         self._on = on
         self._A, self._q = on.array(self.points, real), on.array(self.q, real)
         self.apart = np.empty((0, 2), np.int32) if apart is None else apart
-        self._stars_from = 0 if isinstance(start, State) else _STARS_FROM
+        self._later_from = 0 if isinstance(start, State) and len(start.cuts) else _LATER
         if isinstance(start, State):
             self.rho = start.rho * self.total
             self.top: TopBlock = top_block(on, self._q, on.array(start.vectors, real))
@@ -250,9 +255,13 @@ class Relaxation:
         """Look for violated cuts; return how many there are now."""
         if self._ghosts:
             return 0
+        if self.cuts.rest():
+            return len(self.cuts)
         Z = self._on.to_host(self._F @ self._F.T)
-        stars = self.steps >= self._stars_from
-        self.cuts = self.cuts.renewed(violated_cuts(Z, self.roots, n_threads, stars=stars))
+        later = self.steps >= self._later_from
+        stars = later and (len(Z) <= _MANY or self.steps % _STARS_OF_MANY == 0)
+        found = violated_cuts(Z, self.roots, n_threads, stars=stars, later=later)
+        self.cuts = self.cuts.renewed(found)
         self.W = self._projected(self.W)
         return len(self.cuts)
 
@@ -296,7 +305,7 @@ class Relaxation:
                 level=level * self.unit,
                 vectors=vectors[:, high],
                 heights=(np.maximum(values[high] - level, 0.0) + more) * self.unit,
-                slack=(slack * self.unit).astype(np.float32),
+                slack=(slack * self.unit).astype(self._stored),
                 cuts=self.cuts.rows,
                 multipliers=multipliers * self.unit**2,
             )
@@ -347,6 +356,6 @@ class Relaxation:
         slack = np.maximum(rest, 0.0)
         i, j = self.apart.T
         slack[i, j], slack[j, i] = rest[i, j], rest[j, i]
-        # A proof stores it in the units of the weights, and as float32.
-        slack = (slack * self.unit).astype(np.float32).astype(np.float64) / self.unit
+        # A proof stores it in the units of the weights.
+        slack = (slack * self.unit).astype(self._stored).astype(np.float64) / self.unit
         return slack, of_cuts, multipliers

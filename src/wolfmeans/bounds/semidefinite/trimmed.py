@@ -324,6 +324,8 @@ class TrimmedRelaxation:
 
     def separate(self, n_threads: int = 1) -> int:
         """Look for violated cuts; return how many there are now."""
+        if self.cuts.rest():
+            return len(self.cuts)
         Z = self._F @ self._F.T
         self.cuts = self.cuts.renewed(violated_cuts(Z, self.roots, n_threads))
         self.W = self._projected(self.W)
