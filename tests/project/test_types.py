@@ -15,7 +15,16 @@ SCRIPT = """
 import numpy as np
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans, lower_bound, report, scan
+from wolfmeans import (
+    ConstrainedKMeans,
+    KMeans,
+    SphericalKMeans,
+    TrimmedKMeans,
+    judge,
+    lower_bound,
+    report,
+    scan,
+)
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(100, 2))
@@ -46,6 +55,11 @@ reveal_type(certificate.status)
 reveal_type(certificate.verdict)
 reveal_type(km.certificate_)
 reveal_type(wolfmeans.certify(km, X))
+reveal_type(km.get_params())
+reveal_type(km.get_feature_names_out())
+judged = judge(X, km.labels_)
+reveal_type(judged)
+reveal_type(judged.verdict)
 
 for record in km.trace_:
     reveal_type(record.gap)
@@ -57,25 +71,47 @@ reveal_type(trimmed)
 reveal_type(trimmed.kept_)
 reveal_type(trimmed.radius_)
 reveal_type(trimmed.n_trimmed_)
+reveal_type(trimmed.certify(X))
+spherical = SphericalKMeans(3, stop="gap", zero_rows="apart", bound="neighbours").fit(X)
+reveal_type(spherical)
+reveal_type(spherical.labels_)
+reveal_type(spherical.certify(X).ratio)
+sized = ConstrainedKMeans(3, size_min=10, empty="best", bound=None).fit(X)
+reveal_type(sized)
+reveal_type(sized.sizes_)
+reveal_type(sized.prices_)
+reveal_type(sized.duality_gap_)
+reveal_type(sized.splits_)
+reveal_type(sized.assign(X))
+reveal_type(sized.certify(X).verdict)
 
 found = scan(X, n_clusters=range(2, 5))
 reveal_type(found)
 reveal_type(found[2].inertia)
 reveal_type(found[2].model)
 reveal_type(found[2].model.labels_)
+reveal_type(found.best)
+if found.best is not None:
+    reveal_type(found.best.n_clusters)
+    reveal_type(found.best.reason)
 
 bound = lower_bound(X, 3)
 reveal_type(bound.value)
-reveal_type(report.page(km, X).save("page.html"))
+page = report.page(km, X)
+reveal_type(page)
+reveal_type(page.save("page.html"))
 model = wolfmeans.load("model.npz")
 reveal_type(model)
 reveal_type(model.predict(X))
 """
 WRONG = """
-from wolfmeans import KMeans
+from wolfmeans import ConstrainedKMeans, KMeans, SphericalKMeans
 
 KMeans(3, stop="never")
 KMeans(3, engine="fpga").fit([[1.0]]).no_such_attribute_
+KMeans(3, bound="magic")
+SphericalKMeans(3, stop="shift")
+ConstrainedKMeans(3, empty="drop")
 """
 
 
@@ -109,7 +145,7 @@ def test_a_user_hears_about_mistakes(checker, tmp_path):
     printed = types_of(checker, WRONG, tmp_path)
     # scikit-learn has no types, so for mypy any attribute may come from there.
     unknown = ("no_such_attribute_",) if checker == "pyright" else ()
-    for mistake in ("never", "fpga", *unknown):
+    for mistake in ("never", "fpga", "magic", "shift", "drop", *unknown):
         assert mistake in printed, printed
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from numbers import Integral, Real
 from time import perf_counter
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from wolfmeans.core.frank_wolfe import Callback, minimize_concave
 from wolfmeans.core.solution import Solution, Trace
 from wolfmeans.core.stopping import StoppingRule, criterion, make_rule
 from wolfmeans.engines import effective_threads
-from wolfmeans.estimators.parameters import BriefRequests, RenamedParameters
+from wolfmeans.estimators.parameters import BriefRequests, RenamedParameters, ToleranceScale
 from wolfmeans.exact.distances import UNIT
 from wolfmeans.exact.ordering import lexicographic_order
 from wolfmeans.exact.sums import exact_sum
@@ -134,14 +134,14 @@ class CentroidClustering(
         *,
         divergence: str | Divergence = "manhattan",
         init: Any = "k-means++",
-        n_init: int | str = "auto",
+        n_init: int | Literal["auto"] = "auto",
         max_iter: int | None = 300,
         tol: float | None = None,
         random_state: Any = None,
-        stop: str | None = None,
-        tol_scale: str | None = None,
-        empty: str = "farthest",
-        bound: str | None = "auto",
+        stop: Literal["decrease", "gap", "stationary"] | None = None,
+        tol_scale: ToleranceScale | None = None,
+        empty: Literal["farthest", "keep"] = "farthest",
+        bound: Literal["auto"] | None = "auto",
         time_limit: float | None = None,
         callback: Callback | None = None,
     ) -> None:

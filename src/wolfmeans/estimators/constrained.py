@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.sized import Part, SizeLimited, cost_terms
 from wolfmeans.engines.tensors import OnDevice
 from wolfmeans.estimators.kmeans import FitFromStarts, KMeans
+from wolfmeans.estimators.parameters import Bound, Empty, Stop, ToleranceScale
 from wolfmeans.fitting.fit import (
     Fit,
     OpenedForFit,
@@ -137,16 +138,16 @@ class ConstrainedKMeans(FitFromStarts):
         size_min: Any = None,
         size_max: Any = None,
         init: Any = "k-means++",
-        n_init: int | str = "auto",
+        n_init: int | Literal["auto"] = "auto",
         max_iter: int | None = 300,
         tol: float | None = None,
         verbose: int = 0,
         random_state: Any = None,
-        stop: str | None = None,
-        tol_scale: str | None = None,
-        empty: str = "farthest",
-        bound: str | None = "auto",
-        engine: str = "auto",
+        stop: Stop | None = None,
+        tol_scale: ToleranceScale | None = None,
+        empty: Empty = "farthest",
+        bound: Bound | None = "auto",
+        engine: Literal["auto", "cpu", "reference"] = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from wolfmeans.engines.choosing import STEPS
 from wolfmeans.engines.places.trimmed_parts import sum_of_weights
 from wolfmeans.engines.tensors import OnDevice
 from wolfmeans.estimators.kmeans import FitFromStarts, KMeans
+from wolfmeans.estimators.parameters import Algorithm, Bound, Empty, EngineName, ToleranceScale
 from wolfmeans.estimators.trimmed import TrimmedKMeans
 from wolfmeans.exact.directions import norm_error, unit_rows, without_direction
 from wolfmeans.exact.native import value_range
@@ -240,19 +241,19 @@ class SphericalKMeans(OnTheSphere):
         n_clusters: int = 8,
         *,
         init: Any = "multilevel",
-        n_init: int | str = "auto",
+        n_init: int | Literal["auto"] = "auto",
         max_iter: int | None = 300,
         tol: float | None = None,
         verbose: int = 0,
         random_state: Any = None,
-        algorithm: str = "auto",
-        stop: str | None = None,
-        tol_scale: str | None = None,
-        empty: str = "farthest",
-        zero_rows: str = "error",
-        bound: str | None = "auto",
+        algorithm: Algorithm = "auto",
+        stop: Literal["decrease", "gap", "stationary"] | None = None,
+        tol_scale: ToleranceScale | None = None,
+        empty: Empty = "farthest",
+        zero_rows: Literal["error", "apart"] = "error",
+        bound: Bound | None = "auto",
         effort: float | None = None,
-        engine: str = "auto",
+        engine: EngineName = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,
@@ -378,17 +379,17 @@ class TrimmedSphericalKMeans(OnTheSphere, TrimmedKMeans):
         alpha: float | None = None,
         trim: float | None = None,
         init: Any = "auto",
-        n_init: int | str = "auto",
+        n_init: int | Literal["auto"] = "auto",
         max_iter: int | None = 300,
         tol: float | None = None,
         verbose: int = 0,
         random_state: Any = None,
-        stop: str | None = None,
-        tol_scale: str | None = None,
-        empty: str = "farthest",
-        zero_rows: str = "error",
-        bound: str | None = "auto",
-        engine: str = "auto",
+        stop: Literal["decrease", "gap", "stationary"] | None = None,
+        tol_scale: ToleranceScale | None = None,
+        empty: Empty = "farthest",
+        zero_rows: Literal["error", "apart"] = "error",
+        bound: Bound | None = "auto",
+        engine: EngineName = "auto",
         n_threads: int | None = None,
         time_limit: float | None = None,
         callback: Callback | None = None,
