@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # Columns in a sentence about a cluster, and the deviation that is worth one.
 _SAID, _CLEAR = 3, 0.5
 # Columns with distributions, which the map can also have as axes; values of them in a table.
-_DISTRIBUTIONS, _VALUES = 20, 8
+_DISTRIBUTIONS, _VALUES = 20, 6
 # Rows shown before the reader expands a table.
 _FEATURES, _CLUSTERS, _EXAMPLES = 15, 20, 12
 # With more clusters, a panel of distributions shows some of them; as in distributions.js.
