@@ -38,6 +38,8 @@ _DISTRIBUTIONS, _VALUES = 20, 6
 _FEATURES, _CLUSTERS, _EXAMPLES = 15, 20, 12
 # With more clusters, a panel of distributions shows some of them; as in distributions.js.
 MOST_ROWS = 24
+# With more clusters, the map shows no names or numbers; as in map.js.
+_NAMED, _NUMBERED = 40, 80
 # Longer tables of iterations are thinned.
 _ROWS = 300
 
@@ -436,10 +438,11 @@ def _captions(picture: Portrait, names: Names) -> dict[str, str]:
     if bent is not None:
         nonlinear = (
             f"{bent.method} of {bent.n_placed:,} points: near neighbours stay together. Its axes "
-            "have no unit, and distances between far points and sizes of groups mean nothing. "
-            "Names stand in the middle of the points of their cluster. The map was computed after "
-            "the clustering, which does not depend on it."
+            "have no unit, and distances between far points and sizes of groups mean nothing. The "
+            "map was computed after the clustering, which does not depend on it."
         )
+        if picture.n_clusters <= (_NAMED if names.wordy else _NUMBERED):
+            nonlinear += " Names stand in the middle of the points of their cluster."
     return {
         "plane": (
             "The first two principal components, which explain "
