@@ -23,7 +23,7 @@ from wolfmeans.views.page.markup import Cell
 from wolfmeans.views.page.script_data import by_size, features_kept, script_data, thinned
 from wolfmeans.views.page.verified import certificate_table, certified, in_unit, judged, top
 from wolfmeans.views.plot.canvas import counted
-from wolfmeans.views.portrait import Portrait, Profiles, portrait
+from wolfmeans.views.portrait import Distribution, Distributions, Portrait, Profiles, portrait
 from wolfmeans.views.portrait.distributions import in_units_of
 from wolfmeans.views.portrait.profiles import zero_if_rounding
 
@@ -292,7 +292,7 @@ def _typical_rows(picture: Portrait, names: Names, ids: Column | None) -> Markup
     found = picture.distributions
     if found is None or picture.typical is None:
         return markup.joined()
-    columns = found.columns[:_VALUES]
+    columns = _telling(picture, found)
     rows = [
         [
             names.cell(k),
@@ -306,6 +306,17 @@ def _typical_rows(picture: Portrait, names: Names, ids: Column | None) -> Markup
     header += [picture.names[one.column] for one in columns]
     table = markup.table("typical rows", header, rows, left=[1], shown=_EXAMPLES, kind="plain")
     return markup.joined(markup.paragraph("Typical rows and their values", "title"), table)
+
+
+def _telling(picture: Portrait, found: Distributions) -> list[Distribution]:
+    """Return some columns: in turn, that in which each of the largest clusters stands out most."""
+    left = list(found.columns)
+    chosen: list[Distribution] = []
+    while left and len(chosen) < _VALUES:
+        k = by_size(picture)[len(chosen) % picture.n_clusters]
+        apart = [abs(float(picture.profiles.deviation[k, one.column])) for one in left]
+        chosen.append(left.pop(int(np.argmax(apart))))
+    return chosen
 
 
 def _clusters(picture: Portrait, names: Names, unit: str) -> tuple[Markup, ...]:
