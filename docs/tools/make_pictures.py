@@ -1,11 +1,13 @@
 """Draw the pictures of the documentation: python docs/tools/make_pictures.py [NAME ...]
 
 Every picture is drawn from bundled data with seed 0. Without names, all pictures are drawn; `study`
-runs 40,000 fits and takes some minutes.
+runs 40,000 fits and takes some minutes. Pictures of pages need Playwright and Chromium, whose path
+may be in WOLFMEANS_CHROMIUM.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import wolfmeans
-from wolfmeans import KMeans, TrimmedKMeans, study
+from wolfmeans import KMeans, TrimmedKMeans, report, study
 from wolfmeans.files.datasets import load_banknotes, load_segmentation
 from wolfmeans.views import plot
 from wolfmeans.views.portrait import portrait
@@ -65,11 +67,44 @@ def draw_study(path: Path) -> None:
         shutil.copy(Path(folder) / "figures" / "blobs-n5000-d2-published.png", path)
 
 
+PAGES: dict[str, tuple[int, int, str, str]] = {
+    "page-light": (1280, 1560, "light", ""),
+    "page-dark": (1280, 1560, "dark", "#distributions"),
+    "page-phone": (390, 844, "light", "#map"),
+}
+"""Width and height of the window, its colors, and the section that it shows."""
+
+
+def draw_page(path: Path, width: int, height: int, colors: str, section: str) -> None:
+    """A part of a page in a browser."""
+    from playwright.sync_api import sync_playwright
+
+    data = load_segmentation()
+    page = report.page(
+        _segments()[0], data.standardized(), names=data.feature_names, title="Image regions"
+    )
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        saved = page.save(Path(folder) / "page.html")
+        chromium = os.environ.get("WOLFMEANS_CHROMIUM", "/usr/bin/chromium")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        tab = browser.new_page(
+            viewport={"width": width, "height": height},
+            color_scheme=colors,
+            device_scale_factor=2 if width < 500 else 1,
+        )
+        tab.goto(saved.as_uri() + section)
+        tab.wait_for_timeout(1000)
+        tab.screenshot(path=path)
+        browser.close()
+
+
 def main(names: list[str]) -> None:
-    for name in names or [*FIGURES, "study"]:
+    for name in names or [*FIGURES, *PAGES, "study"]:
         path = IMAGES / f"{name}.png"
         if name == "study":
             draw_study(path)
+        elif name in PAGES:
+            draw_page(path, *PAGES[name])
         else:
             # Without matplotlib's version, which would change the file but not the picture.
             FIGURES[name]().savefig(path, dpi=_DOTS_PER_INCH, metadata={"Software": None})

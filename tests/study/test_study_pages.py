@@ -662,6 +662,7 @@ def test_the_page_escapes_names(written):
     text = (written / "page.html").read_text(encoding="utf-8")
     assert "<script" not in text
     assert "&lt;script&gt;" in text
+    assert "<code>" in text and "&lt;code" not in text
     assert Page(text).tags.count("title") == 1
 
 

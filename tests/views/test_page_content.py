@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from page_reader import HOSTILE, Document, points
-from wolfmeans import KMeans, TrimmedKMeans, report
+from wolfmeans import KMeans, SphericalKMeans, TrimmedKMeans, report
 from wolfmeans.commands import cli
 from wolfmeans.fitting.evaluate import judge
 from wolfmeans.inputs.preparation import Preparation
@@ -444,6 +444,14 @@ def test_the_plain_words_never_promise_more_than_the_bound(model):
     shown.certificate_ = replace(certificate, lower_bound_confidence=0.95)
     text = Document(report.page(shown, points()).html).texts["p"]
     assert "more than 6.3 % smaller, with 95% confidence." in text
+
+
+def test_the_plain_words_say_what_the_inertia_is():
+    X = np.abs(points()) + 1.0
+    text = Document(report.page(SphericalKMeans(2, random_state=0).fit(X), X).html).texts["p"]
+    assert "it is the sum of cosine distances" in text and "squared" not in text
+    text = Document(report.page(KMeans(2, random_state=0).fit(X), X).html).texts["p"]
+    assert "it is the sum of squared distances to the nearest center, and smaller" in text
 
 
 def test_trimmed_pages_compare_with_clusterings_that_leave_out_as_much():

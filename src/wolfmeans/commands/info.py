@@ -21,6 +21,7 @@ _OPTIONAL = {
     "typer": "this command",
     "rich": "this command",
     "polars": "CSV, Parquet and Arrow files",
+    "jinja2": "pages, and tables in notebooks",
     "matplotlib": "figures",
     "pandas": "tables in notebooks",
     "pyarrow": "Arrow tables in Python, and Parquet in chunks",
@@ -31,7 +32,8 @@ _OPTIONAL = {
     "distributed": "Dask clusters, and --dask",
 }
 _EXTRAS = {
-    "cli": ("polars", "rich", "typer"),
+    "cli": ("jinja2", "polars", "rich", "typer"),
+    "page": ("jinja2",),
     "plot": ("matplotlib",),
     "gpu": ("torch", "triton"),
     "stream": ("polars", "pyarrow", "zarr"),

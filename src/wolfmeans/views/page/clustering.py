@@ -23,7 +23,7 @@ from wolfmeans.views.page.markup import Cell
 from wolfmeans.views.page.script_data import by_size, features_kept, script_data, thinned
 from wolfmeans.views.page.verified import certificate_table, certified, in_unit, judged, top
 from wolfmeans.views.plot.canvas import counted
-from wolfmeans.views.portrait import Portrait, Profiles, portrait
+from wolfmeans.views.portrait import Distribution, Distributions, Portrait, Profiles, portrait
 from wolfmeans.views.portrait.distributions import in_units_of
 from wolfmeans.views.portrait.profiles import zero_if_rounding
 
@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 # Columns in a sentence about a cluster, and the deviation that is worth one.
 _SAID, _CLEAR = 3, 0.5
 # Columns with distributions, which the map can also have as axes; values of them in a table.
-_DISTRIBUTIONS, _VALUES = 20, 8
+_DISTRIBUTIONS, _VALUES = 20, 6
 # Rows shown before the reader expands a table.
 _FEATURES, _CLUSTERS, _EXAMPLES = 15, 20, 12
 # With more clusters, a panel of distributions shows some of them; as in distributions.js.
 MOST_ROWS = 24
+# With more clusters, the map shows no names or numbers; as in map.js.
+_NAMED, _NUMBERED = 40, 80
 # Longer tables of iterations are thinned.
 _ROWS = 300
 
@@ -290,7 +292,7 @@ def _typical_rows(picture: Portrait, names: Names, ids: Column | None) -> Markup
     found = picture.distributions
     if found is None or picture.typical is None:
         return markup.joined()
-    columns = found.columns[:_VALUES]
+    columns = _telling(picture, found)
     rows = [
         [
             names.cell(k),
@@ -304,6 +306,17 @@ def _typical_rows(picture: Portrait, names: Names, ids: Column | None) -> Markup
     header += [picture.names[one.column] for one in columns]
     table = markup.table("typical rows", header, rows, left=[1], shown=_EXAMPLES, kind="plain")
     return markup.joined(markup.paragraph("Typical rows and their values", "title"), table)
+
+
+def _telling(picture: Portrait, found: Distributions) -> list[Distribution]:
+    """Return some columns: in turn, that in which each of the largest clusters stands out most."""
+    left = list(found.columns)
+    chosen: list[Distribution] = []
+    while left and len(chosen) < _VALUES:
+        k = by_size(picture)[len(chosen) % picture.n_clusters]
+        apart = [abs(float(picture.profiles.deviation[k, one.column])) for one in left]
+        chosen.append(left.pop(int(np.argmax(apart))))
+    return chosen
 
 
 def _clusters(picture: Portrait, names: Names, unit: str) -> tuple[Markup, ...]:
@@ -436,10 +449,11 @@ def _captions(picture: Portrait, names: Names) -> dict[str, str]:
     if bent is not None:
         nonlinear = (
             f"{bent.method} of {bent.n_placed:,} points: near neighbours stay together. Its axes "
-            "have no unit, and distances between far points and sizes of groups mean nothing. "
-            "Names stand in the middle of the points of their cluster. The map was computed after "
-            "the clustering, which does not depend on it."
+            "have no unit, and distances between far points and sizes of groups mean nothing. The "
+            "map was computed after the clustering, which does not depend on it."
         )
+        if picture.n_clusters <= (_NAMED if names.wordy else _NUMBERED):
+            nonlinear += " Names stand in the middle of the points of their cluster."
     return {
         "plane": (
             "The first two principal components, which explain "

@@ -151,10 +151,17 @@ def readable(content: str) -> str:
 
 
 def coded(content: str) -> Markup:
-    """Escape a text; `commands` in backquotes become code."""
+    """Escape a text; `commands` in backquotes become code.
+
+    Examples
+    --------
+    >>> str(coded("a < b, see `fit`"))
+    'a &lt; b, see <code>fit</code>'
+    """
     from markupsafe import Markup, escape
 
-    return Markup(_QUOTED.sub(r"<code>\1</code>", escape(readable(content))))
+    # A plain str: a pattern would join pieces of markup by escaping them again.
+    return Markup(_QUOTED.sub(r"<code>\1</code>", str(escape(readable(content)))))
 
 
 def number(value: float, digits: int = 5) -> Cell:

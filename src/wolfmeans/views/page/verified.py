@@ -74,7 +74,12 @@ def certified(
         look=look,
         tiles=tiles,
         lines=lines,
-        plainly=_plainly(standing, n_clusters, trims=certificate.trimmed_mass > 0),
+        plainly=_plainly(
+            standing,
+            readings["inertia"].partition(";")[0],
+            n_clusters,
+            trims=certificate.trimmed_mass > 0,
+        ),
         footer=f"Computed by the {certificate.engine} engine.",
         unit=unit,
         trace=trace,
@@ -97,8 +102,9 @@ def judged(found: Judgement, picture: Portrait, say: Callable[[str], str]) -> Kn
     if mark == "✓" and found.level != "hartigan" and not standing.optimal:
         mark, look = "≈", "near"
     share = found.misplaced / found.n_points
+    meaning = "sum of squared distances to the cluster means"
     tiles = [
-        ("Inertia", markup.figures(found.sse, 6), "sum of squared distances to the cluster means"),
+        ("Inertia", markup.figures(found.sse, 6), meaning),
         ("Distance from the optimum", standing.brief, standing.meaning),
         (
             "Closer to another mean",
@@ -113,7 +119,7 @@ def judged(found: Judgement, picture: Portrait, say: Callable[[str], str]) -> Kn
         look=look,
         tiles=tiles,
         lines=[(say(name), say(value), say(reading)) for name, value, reading in found.rows()],
-        plainly=_plainly(standing, found.n_clusters, trims=found.left_out > 0)
+        plainly=_plainly(standing, meaning, found.n_clusters, trims=found.left_out > 0)
         + "The labels come from elsewhere and are judged here as a K-means clustering. A method "
         "with another aim, such as a density-based one, may have good reasons for them.",
         footer="The labels were given; wolfmeans judged them and did not change them.",
@@ -131,11 +137,13 @@ def top(known: Known) -> Markup:
     return markup.joined(verdict, markup.paragraph(known.plainly))
 
 
-def _plainly(standing: Standing, n_clusters: int, *, trims: bool) -> str:
-    """Say to a reader who knows no statistics what the verdict means."""
+def _plainly(standing: Standing, meaning: str, n_clusters: int, *, trims: bool) -> str:
+    """Say to a reader who knows no statistics what the verdict means.
+
+    `meaning` is what the inertia is the sum of.
+    """
     words = (
-        "Inertia measures how tight the clusters are: it is the sum of squared distances of the "
-        "points to the centers of their clusters, and smaller is better. "
+        f"Inertia measures how tight the clusters are: it is the {meaning}, and smaller is better. "
     )
     if standing.optimal:
         return f"{words}No clustering into {counted(n_clusters, 'cluster')} has a smaller one. "

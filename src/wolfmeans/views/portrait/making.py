@@ -278,21 +278,23 @@ def _portrayed(
     report(0.3, "map")
     plane = plane_of(points, moments, rng)
     margins = margins_of(model, points, rows)
+    distributions = None
+    if n_distributions > 0:
+        report(0.35, "distributions of the columns")
+        strongest = profiles.order[:n_distributions].tolist()
+        distributions = distributions_of(columns, strongest, rows, subject.typical)
+    bent = None
+    if nonlinear is not None:
+        report(0.4, "nonlinear map")
+        bent = nonlinear_map(plane, rows, nonlinear)
     again, note = None, ""
     if replay and model is not None:
         steps = max(1, len(model.trace_))
 
         def reported(t: int) -> None:
-            report(0.4 + 0.3 * t / steps, f"replay, iteration {t:,} of {steps:,}")
+            report(0.7 + 0.3 * t / steps, f"replay, iteration {t:,} of {steps:,}")
 
         again, note = replay_of(model, plane, rows, reported)
-    distributions = None
-    if n_distributions > 0:
-        report(0.7, "distributions of the columns")
-        strongest = profiles.order[:n_distributions].tolist()
-        distributions = distributions_of(columns, strongest, rows, subject.typical)
-    report(0.75, "nonlinear map")
-    bent = None if nonlinear is None else nonlinear_map(plane, rows, nonlinear)
     return Portrait(
         n_points=points.X.shape[0],
         n_features=points.X.shape[1],
