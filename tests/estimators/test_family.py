@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from wolfmeans import (
     CentroidClustering,
+    ConstrainedKMeans,
     KMeans,
     SphericalKMeans,
     TrimmedKMeans,
@@ -26,6 +27,7 @@ FAMILY = {
     "trimmed": lambda k, **more: TrimmedKMeans(k, alpha=0.2, **more),
     "spherical": lambda k, **more: SphericalKMeans(k, **more),
     "trimmed spherical": lambda k, **more: TrimmedSphericalKMeans(k, alpha=0.2, **more),
+    "size limits": lambda k, **more: ConstrainedKMeans(k, **more),
     "medians": lambda k, **more: CentroidClustering(k, **more),
     "kullback-leibler": lambda k, **more: CentroidClustering(
         k, divergence="kullback-leibler", **more
@@ -73,6 +75,10 @@ def cases(draw):
         empty=draw(st.sampled_from(["farthest", "keep"])),
         max_iter=None,
     )
+    if kind == "size limits":
+        # As even as the points allow: no point is split, or weights may be.
+        total = len(X) if weights is None else weights.sum()
+        model.set_params(size_max=math.ceil(total / model.n_clusters))
     return kind, model, X, weights
 
 
@@ -110,6 +116,9 @@ def check(kind, model, X, weights):
         limit = steps_until_spent(certificate.initial_sse, 0.0, certificate.tol)
         assert limit is None or certificate.max_iterations <= limit
 
+    if kind == "size limits":  # its oracle is recomputed in test_constrained.py
+        assert Fraction(certificate.proven_bound) <= Fraction(model.inertia_)
+        return
     # Labels are the oracle's answer at the returned centers, which is recomputed here.
     centers = model.cluster_centers_
     w = np.ones(len(X)) if weights is None else weights

@@ -23,9 +23,10 @@ from wolfmeans import (
 )
 from wolfmeans.bounds import LowerBound
 from wolfmeans.bounds.spherical import spherical_bound
-from wolfmeans.core.spherical import turn
+from wolfmeans.core.frank_wolfe import minimize_concave
+from wolfmeans.core.spherical import SphericalProblem, turn
 from wolfmeans.core.workspace import Assignment
-from wolfmeans.engines import native
+from wolfmeans.engines import get_engine, native
 from wolfmeans.exact.directions import (
     norm_error,
     specified_unit_rows,
@@ -306,6 +307,21 @@ def test_several_steps_at_once_are_the_steps_of_the_reference(dtype, stop, empty
     assert np.array_equal(fused.cluster_centers_, slow.cluster_centers_)
     assert np.array_equal(fused.labels_, slow.labels_)
     assert fused.certificate_.decrease == slow.certificate_.decrease
+
+
+@pytest.mark.skipif(len(ENGINES) == 1, reason="the native module was not built")
+def test_points_and_vertices_after_several_steps_are_those_of_the_reference():
+    X = unit_rows(np.random.default_rng(22).normal(size=(900, 5)))
+    ends = []
+    for engine in ENGINES:
+        problem = SphericalProblem(
+            get_engine(engine).open(X, None, 1), "keep", lambda: np.random.RandomState(0)
+        )
+        ends.append(minimize_concave(problem, problem.partition(X[:6]), stop="gap", max_iter=7))
+    for name in ("point", "vertex"):
+        slow, fused = (getattr(end, name) for end in ends)
+        for field in ("centers", "residuals", "weights", "shift", "movement", "gap", "moved"):
+            assert np.array_equal(getattr(slow, field), getattr(fused, field)), (name, field)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
