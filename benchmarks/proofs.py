@@ -60,8 +60,8 @@ TRIMMED = {
 }
 """Numbers of clusters and shares of points that are trimmed."""
 MANY = {
-    "blobs, 5,000 points": (5_000, 14, 7, 1.0, 110.0),
-    "blobs, 100,000 points": (100_000, 14, 7, 1.0, 150.0),
+    "blobs, 5,000 points": (5_000, 14, 7, 1.0, 120.0),
+    "blobs, 100,000 points": (100_000, 14, 7, 1.0, 900.0),
     "two blobs that overlap, 100,000 points": (100_000, 14, 2, 0.3, 60.0),
     "blobs, 1,000,000 points": (1_000_000, 14, 7, 1.0, 1800.0),
 }
