@@ -163,6 +163,12 @@ def test_negative_numbers_are_refused(proof, name):
         check(IRIS, None, replace(found, **{name: changed}))
 
 
+@pytest.mark.parametrize("n_clusters", [0, -1, 1.5, np.nan, np.inf, 10**400, None])
+def test_what_is_no_number_of_clusters_is_refused(proof, n_clusters):
+    with pytest.raises(ValueError, match="no number of clusters"):
+        check(IRIS, None, replace(proof[1], n_clusters=n_clusters))
+
+
 @pytest.mark.parametrize("name", ["prices", "vectors", "slack", "heights", "multipliers", "level"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_not_finite_proves_nothing(proof, name, bad):

@@ -32,6 +32,7 @@ Vectors, heights, and weights between 2**-300 and 2**300 may make that larger, s
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -109,8 +110,9 @@ def _well_formed(n: int, proof: Proof) -> NDArray[np.int32]:
                 f"the proof is not for these points: {name} has shape {given[name].shape}, not "
                 f"{shape}"
             )
-    if n > _MOST_POINTS or proof.n_clusters < 1:
-        raise ValueError("the proof has too many points or no clusters")
+    counted = isinstance(proof.n_clusters, Integral) and 1 <= proof.n_clusters <= _MOST_POINTS
+    if n > _MOST_POINTS or not counted:
+        raise ValueError("the proof has too many points, or no number of clusters")
     if groups.min(initial=0) < 0 or not np.bincount(groups).all():
         raise ValueError("a group of the proof has no points")
     if ((proof.apart < 0) | (proof.apart >= n)).any():
