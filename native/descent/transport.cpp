@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -64,9 +65,11 @@ struct Arc {
 
 // What a thread finds in its rows.
 struct FoundInRows {
-    std::vector<Arc> arcs; // (K, K)
-    std::vector<double> limits;
-    std::vector<Mass> sizes;
+    std::vector<Arc> arcs;      // (K, K)
+    std::vector<double> limits; // (K, K) larger keys are of no candidates
+    std::vector<double> reach;  // (K,) nor are points whose margin is certainly larger
+    std::vector<Mass> sizes;    // (K,)
+    std::vector<signed char> within; // (K, group_size) scratch
 };
 
 template <class Real>
@@ -76,10 +79,11 @@ public:
     Chains(const Real* X, std::size_t n, std::size_t stride, std::size_t d, const Mass* masses,
            const std::vector<double>& centers, const SizeLimits& limits, int n_threads)
         : X_(X), n_(n), stride_(stride), d_(d), K_(limits.lower.size()), masses_(masses),
-          centers_(centers), limits_(limits), n_threads_(n_threads),
+          centers_(centers), limits_(limits), scan_(*best_kernels().scan), n_threads_(n_threads),
           capacity_(std::clamp(4 * n / (K_ * K_), fewest_candidates, most_candidates)),
           arcs_(K_ * K_), keys_(K_ * (K_ + 1), unreachable), rows_(K_ * K_, -1),
-          transposed_(K_ * d), row_distances_(K_) {
+          transposed_(K_ * d), row_distances_(K_),
+          unsure_((static_cast<double>(d) + 1024.0) * 0x1p-50) {
         for (std::size_t k = 0; k < K_; ++k)
             for (std::size_t j = 0; j < d; ++j)
                 transposed_[j * K_ + k] = centers[k * d + j];
@@ -114,22 +118,24 @@ public:
                 counter.add(static_cast<double>(K_ * K_));
             }
         }
-        const double least = memory.window == unreachable ? 0.0 : 0.5 * memory.window;
         double fall = 0.0, rise = 0.0;
-        for (std::size_t k = 0; k < K_; ++k) {
-            const double change = potentials_[k] - potentials_[K_] - memory.prices[k];
-            fall = std::min(fall, change);
-            rise = std::max(rise, change);
-        }
-        memory.window = std::max(1.5 * (rise - fall), least);
         found.prices.resize(K_);
-        for (std::size_t k = 0; k < K_; ++k)
+        for (std::size_t k = 0; k < K_; ++k) {
             found.prices[k] = potentials_[k] - potentials_[K_];
+            fall = std::min(fall, found.prices[k] - memory.prices[k]);
+            rise = std::max(rise, found.prices[k] - memory.prices[k]);
+        }
+        window_ = 1.5 * (rise - fall);
+        memory.window =
+            memory.window == unreachable ? window_ : std::max(window_, 0.5 * memory.window);
         if (masses_ != nullptr) label_weightless();
         found.labels = std::move(home_);
         found.splits = std::move(splits_);
         return found;
     }
+
+    // By how much prices changed, and some more.
+    double price_window() const { return window_; }
 
 private:
     const Real* row(std::size_t i) const { return X_ + i * stride_ * d_; }
@@ -143,8 +149,9 @@ private:
         std::vector<double> limits(K_ * K_);
         for (std::size_t a = 0; a < K_; ++a)
             for (std::size_t b = 0; b < K_; ++b)
-                limits[a * K_ + b] = potentials_[a] - potentials_[b] + memory.window;
-        if (memory.window < unreachable) capacity_ *= 3;
+                limits[a * K_ + b] = a == b ? -unreachable
+                                            : potentials_[a] - potentials_[b] + memory.window;
+        if (memory.window < unreachable) capacity_ *= 2;
         memory.labels.resize(n_);
         memory.margins.resize(n_);
         memory.radii.resize(n_);
@@ -170,8 +177,9 @@ private:
     // How centers and prices have changed since the labels in memory were found.
     struct Drift {
         bool known = false;
-        std::vector<double> moved, paid;  // (K,) center moves; price rises against the others
+        std::vector<double> moved, paid;  // (K,) moves of centers, rises of prices
         double farthest = 0, diameter = 0, largest_price = 0;
+        std::vector<double> slope, fixed; // (K,) a margin falls by slope times the radius, and fixed
     };
 
     Drift drift_from(const TransportMemory& memory) const {
@@ -194,26 +202,27 @@ private:
             drift.diameter = std::max(drift.diameter, 2.0 * apart(old, memory.centers.data()));
             drift.largest_price = std::max(drift.largest_price, std::abs(potentials_[k]));
         }
-        for (double& paid : drift.paid)
-            paid -= fall;
+        const double far = drift.farthest;
+        for (std::size_t k = 0; k < K_; ++k) {
+            const double moved = drift.moved[k], paid = drift.paid[k] - fall;
+            drift.slope.push_back(2.0 * (far + moved));
+            drift.fixed.push_back(far * (2.0 * drift.diameter + far) + moved * moved + paid);
+        }
         return drift;
     }
 
     // Whether the point is certainly cheapest where it was, and no candidate. A center at distance
-    // r that moves by m changes its squared distance by at most m (2 r + m).
+    // r that moves by m changes its squared distance by at most m (2 r + m); other centers are at
+    // most the diameter farther away than the own one.
     bool rests(std::size_t i, const Drift& drift, TransportMemory& memory) const {
         const auto a = static_cast<std::size_t>(memory.labels[i]);
-        const double radius = memory.radii[i], moved = drift.moved[a];
-        const double reach = radius + drift.diameter;
-        const double margin = memory.margins[i] -
-                              (drift.farthest * (2.0 * reach + drift.farthest) +
-                               moved * (2.0 * radius + moved) + drift.paid[a]);
-        const double size = reach + drift.farthest;
-        const double rounding = (static_cast<double>(d_) + 1024.0) * 0x1p-50 *
-                                (size * size + drift.largest_price + memory.window);
+        const double radius = memory.radii[i];
+        const double margin = memory.margins[i] - (drift.slope[a] * radius + drift.fixed[a]);
+        const double size = radius + drift.diameter + drift.farthest;
+        const double rounding = unsure_ * (size * size + drift.largest_price + memory.window);
         if (!(margin > memory.window + rounding)) return false;
         memory.margins[i] = margin;
-        memory.radii[i] = radius + moved;
+        memory.radii[i] = radius + drift.moved[a];
         return true;
     }
 
@@ -238,8 +247,12 @@ private:
                  FoundInRows& found) {
         found.arcs.resize(K_ * K_);
         found.sizes.assign(K_, 0);
+        found.reach.resize(K_);
+        for (std::size_t a = 0; a < K_; ++a)
+            found.reach[a] = reach(a, found.limits);
         Aligned<double> points(d_ * group_size);
         Aligned<double> distances(group_size * K_);
+        found.within.resize(group_size * K_);
         WorkCounter counter;
         std::size_t some[group_size], count = 0;
         for (std::size_t i = first; i < last; ++i) {
@@ -256,42 +269,65 @@ private:
         }
     }
 
+    // A candidate for the arc to b costs at most the limit of that arc more than here, so the margin
+    // of a candidate is at most the largest of these limits at the prices. The last terms cover the
+    // rounding of margins, keys and limits, with those of the caller for the distances.
+    double reach(std::size_t a, const std::vector<double>& limits) const {
+        double most = -unreachable, largest_price = 0.0;
+        for (std::size_t b = 0; b < K_; ++b) {
+            largest_price = std::max(largest_price, std::abs(potentials_[b]));
+            if (b == a) continue;
+            most = std::max(most, limits[a * K_ + b] - (potentials_[a] - potentials_[b]));
+        }
+        return most + 0x1p-46 * (std::abs(most) + largest_price);
+    }
+
     // points (d, group_size) and distances (K, group_size) are scratch
     void look_at_group(const std::size_t* some, std::size_t count, double* points,
                        double* distances, TransportMemory& memory, FoundInRows& found) {
         transpose_group(
             d_, [&](std::size_t p) { return row(some[std::min(p, count - 1)]); }, points);
-        best_kernels().scan->all(points, centers_.data(), static_cast<long long>(d_), 0,
-                                 static_cast<long long>(K_), distances);
+        scan_.all(points, centers_.data(), static_cast<long long>(d_), 0,
+                  static_cast<long long>(K_), distances);
         PricedState cheapest;
-        best_kernels().scan->priced(distances, potentials_.data(), static_cast<long long>(K_),
-                                    cheapest);
+        scan_.priced(distances, potentials_.data(), static_cast<long long>(K_), cheapest);
+        bool near = false;
         for (std::size_t p = 0; p < count; ++p) {
             const std::size_t i = some[p];
             const auto a = static_cast<std::size_t>(cheapest.label[p]);
+            const double margin = cheapest.second[p] - cheapest.least[p];
             memory.labels[i] = static_cast<std::int32_t>(a);
-            memory.margins[i] = cheapest.second[p] - cheapest.least[p];
+            memory.margins[i] = margin;
             memory.radii[i] = std::sqrt(cheapest.own[p]) * upwards;
-            look_at_row(i, a, cheapest.own[p], distances + p, found);
+            home_[i] = static_cast<std::int32_t>(a);
+            found.sizes[a] += mass(i);
+            near |= !(margin > found.reach[a] + 0x1p-46 * cheapest.own[p]);
         }
+        if (near) collect(some, count, cheapest, distances, found);
     }
 
-    // to IN (K, group_size), of which the first column is this row's
-    void look_at_row(std::size_t i, std::size_t a, double own, const double* to,
-                     FoundInRows& found) {
-        home_[i] = static_cast<std::int32_t>(a);
-        const Mass size = mass(i);
-        if (size == 0) return;
-        found.sizes[a] += size;
-        const double* const limits = found.limits.data() + a * K_;
+    // Make points candidates of the arcs whose limits they are within.
+    //   distances IN (K, group_size)
+    void collect(const std::size_t* some, std::size_t count, const PricedState& cheapest,
+                 const double* distances, FoundInRows& found) const {
+        scan_.within(distances, cheapest, found.limits.data(), static_cast<long long>(K_),
+                     found.within.data());
         for (std::size_t b = 0; b < K_; ++b) {
-            const double key = to[b * group_size] - own;
-            if (!(key <= limits[b]) || b == a) continue;
-            Arc& arc = found.arcs[a * K_ + b];
-            arc.candidates.push_back({key, static_cast<std::int64_t>(i)});
-            if (arc.candidates.size() == 2 * capacity_) {
+            const signed char* const within = found.within.data() + b * group_size;
+            std::uint64_t any;
+            static_assert(sizeof(any) == group_size);
+            std::memcpy(&any, within, sizeof(any));
+            if (any == 0) continue;
+            for (std::size_t p = 0; p < count; ++p) {
+                if (!within[p] || mass(some[p]) == 0) continue;
+                const auto a = static_cast<std::size_t>(cheapest.label[p]);
+                const double key = distances[b * group_size + p] - cheapest.own[p];
+                Arc& arc = found.arcs[a * K_ + b];
+                arc.candidates.push_back({key, static_cast<std::int64_t>(some[p])});
+                if (arc.candidates.size() < 2 * capacity_) continue;
                 arc.shrink(capacity_);
                 found.limits[a * K_ + b] = arc.limit.key;
+                found.reach[a] = reach(a, found.limits);
             }
         }
     }
@@ -341,7 +377,7 @@ private:
         arc = {};
         const double* const of_a = centers_.data() + a * d_;
         const double* const of_b = centers_.data() + b * d_;
-        const auto two = best_kernels().scan->template of<Real>().two;
+        const auto two = scan_.template of<Real>().two;
         const auto add = [&](const std::int64_t* some, int count) {
             const Real* x[group_size];
             const double *first[group_size], *second[group_size];
@@ -537,7 +573,7 @@ private:
 
     // Points of no mass are at their nearest center.
     void label_weightless() {
-        const auto one = best_kernels().scan->template of<Real>().one;
+        const auto one = scan_.template of<Real>().one;
         for (std::size_t i = 0; i < n_; ++i) {
             if (masses_[i] != 0) continue;
             double least = unreachable;
@@ -564,12 +600,14 @@ private:
     const Mass* masses_;
     const std::vector<double>& centers_; // (K, d)
     const SizeLimits& limits_;
+    const ScanVersion& scan_;
     int n_threads_;
     std::size_t capacity_;
     std::vector<Arc> arcs_;          // (K, K)
     std::vector<double> keys_;       // (K, K + 1) of the least candidates
     std::vector<std::int64_t> rows_; // (K, K) likewise; -1 for none
     std::vector<double> transposed_, row_distances_;
+    double unsure_; // the rounding of a margin, relative to the squares that it is made of
     std::vector<std::int32_t> home_;
     Splits splits_;
     std::vector<double> potentials_;    // (K + 1,) the last one of the limits
@@ -580,6 +618,7 @@ private:
     std::vector<std::size_t> chain_, visited_;
     std::vector<Moved> moved_;
     bool binding_ = false;
+    double window_ = 0.0;
 };
 
 SizeLimits limits_of_sample(const SizeLimits& limits, Mass total) {
@@ -593,11 +632,12 @@ SizeLimits limits_of_sample(const SizeLimits& limits, Mass total) {
     return scaled;
 }
 
-// The prices of samples of every 4^j-th point, the smallest one first.
+// The prices of samples of every 4^j-th point, the smallest one first. `window` OUT: by how much
+// those of all points may differ from them, judging by the last sample.
 template <class Real>
 std::vector<double> sampled_prices(const Real* X, std::size_t n, std::size_t d, const Mass* masses,
                                    const std::vector<double>& centers, const SizeLimits& limits,
-                                   std::vector<double> prices, int n_threads) {
+                                   std::vector<double> prices, double& window, int n_threads) {
     const std::size_t K = limits.lower.size();
     std::size_t stride = 1;
     if (limits.total < most_to_sample)
@@ -617,9 +657,11 @@ std::vector<double> sampled_prices(const Real* X, std::size_t n, std::size_t d, 
         if (total == 0) continue;
         const SizeLimits scaled = limits_of_sample(limits, total);
         TransportMemory memory;
+        memory.window = window;
         Chains<Real> sample(X, some, stride, d, masses == nullptr ? nullptr : of_sample.data(),
                             centers, scaled, n_threads);
         prices = sample.begin(prices, memory).plan(memory).prices;
+        window = sample.price_window();
     }
     return prices;
 }
@@ -658,7 +700,8 @@ TransportPlan cheapest(const Real* X, std::size_t n, std::size_t d, const Mass* 
         if (far_off * chains.misplaced() <= limits.total) return chains.plan(memory);
         memory.window = unreachable;
     }
-    prices = sampled_prices(X, n, d, masses, as_doubles, limits, std::move(prices), n_threads);
+    prices = sampled_prices(X, n, d, masses, as_doubles, limits, std::move(prices), memory.window,
+                            n_threads);
     return Chains<Real>(X, n, 1, d, masses, as_doubles, limits, n_threads)
         .begin(prices, memory)
         .plan(memory);

@@ -210,6 +210,38 @@ PYTHON_MUTANTS = [
         ),
     ),
     *_mutants(
+        "bounds/proof.py",
+        "bounds/test_sized_proofs.py",
+        (
+            "negative diagonals for nothing",
+            "diagonal / (low or math.inf))",
+            "0.0 * diagonal)",
+            "a negative multiplier costs the largest that the diagonal may be",
+            "test_a_proven_value_is_never_above_the_optimum_within_the_limits",
+        ),
+        (
+            "positive diagonals at the least size",
+            "np.where(diagonal > 0, diagonal / high,",
+            "np.where(diagonal > 0, diagonal / (low or high),",
+            "a positive multiplier gains the smallest that the diagonal may be",
+            "test_a_positive_diagonal_gains_by_the_largest_size",
+        ),
+        (
+            "limits that the problem does not have",
+            "if not (0.0 <= low <= given[0] and given[1] <= high and high > 0.0):",
+            "if not (0.0 <= low and high > 0.0):",
+            "the statement is about clusters within the limits only",
+            "test_a_proof_is_refused_where_the_problem_allows_other_clusters",
+        ),
+        (
+            "negative diagonals without a least size",
+            "if proof.sizes is not None and proof.sizes[0] > 0 and finite:",
+            "if finite:",
+            "without a least size nothing limits the diagonal from above",
+            "test_wider_stated_limits_prove_less",
+        ),
+    ),
+    *_mutants(
         "bounds/block_proof.py",
         "bounds/test_blocks.py",
         (
@@ -585,7 +617,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/confidence.py",
-        "bounds/test_sampled_bounds.py",
+        "bounds/test_subsampled.py",
         (
             "no slack in the product",
             "scale = count / len(values)\n    goal = -math.log1p(-confidence) + _SLACK",
@@ -650,7 +682,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/subsampled.py",
-        "bounds/test_sampled_bounds.py",
+        "bounds/test_subsampled.py",
         (
             "two bounds with one confidence",
             "own = replace(settings, confidence=0.5 * (1.0 + settings.confidence))",
@@ -682,7 +714,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/subsampled.py",
-        "bounds/test_sampled_bounds.py",
+        "bounds/test_subsampled.py",
         (
             "the mean of the control taken for exact",
             "average = max(0.0, average - UNIT * error)",
@@ -721,7 +753,7 @@ PYTHON_MUTANTS = [
     ),
     *_mutants(
         "bounds/subsampled.py",
-        "bounds/test_sampled_bounds.py",
+        "bounds/test_subsampled.py",
         (
             "no rounding at all",
             "average = bounded_mean_above(below(*bounds) / count * (1.0 - UNIT), count, cap, "

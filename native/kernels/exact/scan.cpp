@@ -336,6 +336,26 @@ void priced(const double* distances, const double* prices, long long K, PricedSt
     }
 }
 
+template <int Lanes>
+void within_limits(const double* distances, const PricedState& state, const double* limits,
+                   long long K, signed char* within) {
+    typedef signed char Flags __attribute__((vector_size(Lanes)));
+    for (int p = 0; p < group_size; p += Lanes) {
+        const Doubles<Lanes> own = load<Doubles<Lanes>>(state.own + p);
+        const double* of[Lanes];
+        for (int lane = 0; lane < Lanes; ++lane)
+            of[lane] = limits + state.label[p + lane] * K;
+        for (long long k = 0; k < K; ++k) {
+            Doubles<Lanes> limit{};
+            for (int lane = 0; lane < Lanes; ++lane)
+                limit[lane] = of[lane][k];
+            const Doubles<Lanes> distance = load<Doubles<Lanes>>(distances + k * group_size + p);
+            const Longs<Lanes> less = distance - own <= limit;
+            store(within + k * group_size + p, converted<Flags>(less));
+        }
+    }
+}
+
 template <int Lanes, int Vectors, int Centers>
 constexpr ScanVersion scan_version() {
     return {{{pair_distances<Lanes, float>, two_pair_distances<Lanes, float>,
@@ -345,7 +365,8 @@ constexpr ScanVersion scan_version() {
             scan<Lanes, Vectors, Centers, false>,
             scan<Lanes, Vectors, Centers, true>,
             all_distances<Lanes, Vectors, Centers>,
-            priced<Lanes>};
+            priced<Lanes>,
+            within_limits<Lanes>};
 }
 
 } // namespace

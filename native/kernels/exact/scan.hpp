@@ -94,6 +94,15 @@ struct alignas(64) PricedState {
 using PricedNearest = void(const double* distances, const double* prices, long long K,
                            PricedState& state);
 
+// Which points of a group have distance - own <= limits[label, k], the difference rounded once.
+//
+//   distances  IN   as for PricedNearest
+//   state      IN   labels and own distances
+//   limits     IN   (K, K)
+//   within     OUT  (K, group_size): nonzero where they have
+using WithinLimits = void(const double* distances, const PricedState& state, const double* limits,
+                          long long K, signed char* within);
+
 template <class Real>
 struct PairFunctions {
     PairDistances<Real>* one;
@@ -108,6 +117,7 @@ struct ScanVersion : ByReal<PairFunctions> {
     Scan* two_nearest;
     AllDistances* all;
     PricedNearest* priced;
+    WithinLimits* within;
 };
 
 } // namespace wolfmeans

@@ -73,7 +73,8 @@ class Settings:
     clock: Callable[[], float] = perf_counter
     """The time that counts, in seconds."""
     sizes: tuple[float, float] | None = None
-    """Between what the weight of every cluster is, if that is known: `neighbours` uses it."""
+    """Between what the weight of every cluster is, if that is known: `neighbours` uses it, and
+    `semidefinite` where points have no weights, so that none is split."""
     on_gpu: bool = False
     """Whether `semidefinite` computes on a GPU, with PyTorch."""
     named: bool = False

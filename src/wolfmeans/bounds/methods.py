@@ -34,7 +34,9 @@ from wolfmeans.bounds.semidefinite.branching import branching
 from wolfmeans.bounds.spectral import spectral
 from wolfmeans.bounds.subsampled import PILOT_ROWS, subsampled
 from wolfmeans.core.hooks import hook
+from wolfmeans.core.transport import SizeLimits
 from wolfmeans.engines import get_engine
+from wolfmeans.engines.sized import SizeLimited
 
 # A scatter matrix of this many columns takes half a gigabyte.
 _WIDEST_SCATTER = 8192
@@ -144,8 +146,11 @@ def _semidefinite(
     centers, n_threads = settings.centers, settings.n_threads
     if centers is None:
         centers = hook("good_centers")(dense, n_clusters, weights, mass, n_threads)
-    points = get_engine().open(dense, weights, n_threads)
+    points: Any = get_engine().open(dense, weights, n_threads)
     labels, distances = points.nearest(centers.astype(dense.dtype))
+    if settings.sizes is not None and weights is None:
+        labels = _within(points, settings.sizes, centers.astype(dense.dtype))
+        distances = points.distances_at(centers.astype(dense.dtype), labels)
     n = len(dense) if weights is None else int((weights > 0).sum())
     if mass is not None:
         if n > _MOST_SEMIDEFINITE_POINTS:
@@ -170,6 +175,17 @@ def _semidefinite(
         settings = replace(settings, centers=centers)
         return _semidefinite_of_many(dense, n_clusters, weights, labels, settings)
     return semidefinite(dense, n_clusters, weights, labels=labels, settings=settings)
+
+
+def _within(
+    points: Any, sizes: tuple[float, float], centers: NDArray[np.floating]
+) -> NDArray[np.int32]:
+    """Return the cheapest labels whose clusters have sizes within a range."""
+    n, n_clusters = points.n_points, len(centers)
+    low, high = math.ceil(sizes[0]), math.floor(min(sizes[1], n))
+    limited = SizeLimited(points, SizeLimits((low,) * n_clusters, (high,) * n_clusters, n))
+    limited.assign(centers)
+    return limited.labels()
 
 
 def _semidefinite_of_many(

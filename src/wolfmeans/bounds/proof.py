@@ -14,6 +14,8 @@ Let N >= 0 entrywise, S = N + a sum of cuts with multipliers mu >= 0, t >= 0 and
 
 then 0 <= <M, Z> gives SSE >= sum_i w_i y_i - K t - sum_m D_m ||v_m||^2. How the numbers were found
 does not matter; none is trusted. Where i and j are apart, Z_ij = 0, and N_ij may be negative. Where
+clusters weigh between L and U, w_i / U <= Z_ii <= w_i / L: N_ii may be negative as well, and <N, Z>
+is at least sum_i w_i (max(N_ii, 0) / U + min(N_ii, 0) / L), which is added to the bound. Where
 points are in groups, a and b are groups below, w_a sums the weights of a group, and H_ab = sum over
 i in a, j in b of w_i w_j C_ij / (r_a r_b) takes the place of E C E: again <H, Z> = SSE.
 
@@ -56,11 +58,16 @@ _MOST_POINTS = 1 << 20
 
 
 def check(
-    X: NDArray[np.floating], weights: NDArray[np.float64] | None, proof: Proof, cap: float = np.inf
+    X: NDArray[np.floating],
+    weights: NDArray[np.float64] | None,
+    proof: Proof,
+    cap: float = np.inf,
+    sizes: tuple[float, float] | None = None,
 ) -> float:
     """Return the lower bound that a proof proves for the points, 0.0 if it proves nothing.
 
-    No y_i counts for more than the cap, which is at least 0, in the sum of w_i y_i.
+    No y_i counts for more than the cap, which is at least 0, in the sum of w_i y_i. `sizes` are the
+    least and the largest weight of a cluster in the problem, None for any.
 
     Parameters
     ----------
@@ -76,6 +83,7 @@ def check(
     ValueError
         If the proof does not have the form of one for these points.
     """
+    _suits_sizes(proof, sizes)
     groups = _well_formed(len(X), proof)
     given = np.ones(len(X)) if weights is None else weights
     roots = np.sqrt(np.bincount(groups, given))
@@ -83,6 +91,21 @@ def check(
     if not is_semidefinite(matrix, error):
         return 0.0
     return _value(roots, int(np.bincount(groups).max()), proof, cap)
+
+
+def _suits_sizes(proof: Proof, sizes: tuple[float, float] | None) -> None:
+    """Reject a proof for clusters within other limits than those of the problem."""
+    if proof.sizes is None:
+        return
+    if proof.sizes.dtype != np.float64 or proof.sizes.shape != (2,):
+        raise ValueError("sizes of the proof must be two numbers of float64")
+    low, high = proof.sizes.tolist()
+    given = (0.0, math.inf) if sizes is None else sizes
+    if not (0.0 <= low <= given[0] and given[1] <= high and high > 0.0):
+        raise ValueError(
+            f"the proof is for clusters of size {low:g} to {high:g} only, and the problem allows "
+            f"{given[0]:g} to {given[1]:g}"
+        )
 
 
 def _well_formed(n: int, proof: Proof) -> NDArray[np.int32]:
@@ -122,6 +145,9 @@ def _well_formed(n: int, proof: Proof) -> NDArray[np.int32]:
         raise ValueError("two rows of the proof are both together and apart")
     given["slack"] = proof.slack.copy()
     given["slack"][a, b] = given["slack"][b, a] = 0.0
+    finite = np.isfinite(np.diagonal(proof.slack)).all()
+    if proof.sizes is not None and proof.sizes[0] > 0 and finite:
+        np.fill_diagonal(given["slack"], 0.0)
     if not all((given[name] >= 0).all() for name in ("level", "heights", "slack", "multipliers")):
         raise ValueError(
             "level, heights, slack and multipliers of a proof must not be negative or NaN"
@@ -230,16 +256,22 @@ def is_semidefinite(matrix: NDArray[np.float64], error: float) -> bool:
 
 
 def _value(roots: NDArray[np.float64], largest: int, proof: Proof, cap: float = np.inf) -> float:
-    """Return sum w min(y, c) - K t - sum D ||v||^2, rounded down; w_a <= (1 + (c + 2) u) r_a^2.
+    """Return the bound, rounded down; w_a and r_a^2 differ by less than (c + 3) u of themselves.
 
-    The last factor covers that, and the rounding of the sum and of the products.
+    The last factor covers that, and the rounding of the sum and of the products. Z_aa is r_a^2 over
+    the sum of the cluster, so that it is within its limits up to twice that.
     """
     gains = roots * np.minimum(proof.prices, cap * (1.0 - 4.0 * _U) * roots)
     # Squares may underflow, and heights may be large.
     norms = proof.heights * ((proof.vectors**2).sum(axis=0) + len(roots) * _TINY)
     levels = proof.n_clusters * proof.level
-    total = math.fsum([*gains.tolist(), *(-norms).tolist(), -levels])
-    lost = 2 * math.fsum(np.abs(gains)) + (len(roots) + 4) * math.fsum(norms) + 2 * levels
+    low, high = (0.0, math.inf) if proof.sizes is None else proof.sizes.tolist()
+    diagonal = np.diagonal(proof.slack).astype(np.float64)
+    held = roots * roots * np.where(diagonal > 0, diagonal / high, diagonal / (low or math.inf))
+    total = math.fsum([*gains.tolist(), *held.tolist(), *(-norms).tolist(), -levels])
+    lost = 2 * math.fsum(np.abs(gains)) + (2 * largest + 12) * math.fsum(np.abs(held))
+    lost += (len(roots) + 4) * math.fsum(norms) + 2 * levels
     tiny = _TINY * (len(roots) + len(norms))
+    tiny += 0.0 if proof.sizes is None else _SMALL * len(roots)
     value = (total - _MORE * _U * lost - tiny) * (1.0 - (largest + 7) * _U)
     return max(0.0, value) if math.isfinite(value) else 0.0

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 _AXES = {
     **{"n_clusters": 0, "level": 0, "prices": 1, "heights": 1, "multipliers": 1, "groups": 1},
-    **{"vectors": 2, "slack": 2, "cuts": 2, "apart": 2, "box": 2},
+    **{"vectors": 2, "slack": 2, "cuts": 2, "apart": 2, "box": 2, "sizes": 1},
 }
 
 
@@ -63,7 +63,7 @@ class Proof(_EqualByArrays):
     slack: NDArray[np.floating]
     """(n, n) N, not negative unless its two rows are apart; its lower triangle counts.
 
-    float32 or float64.
+    The diagonal may be negative where clusters have a least size. float32 or float64.
     """
     cuts: NDArray[np.int32]
     """(c, 1 + p) i and up to p other rows T of each cut; -1 where there are fewer."""
@@ -75,6 +75,9 @@ class Proof(_EqualByArrays):
     """The number of each point's group, from 0 on; points of a group share a cluster."""
     box: NDArray[np.float64] | None = None
     """(2, d) What the points are clipped to first (`trimmed_proof`); None for no box."""
+    sizes: NDArray[np.float64] | None = None
+    """(2,) The least and the largest weight of a cluster: the proof is for clusterings of whole
+    points whose clusters are within these. None for clusters of any size."""
 
     def save(self, file: Any) -> None:
         """Write the proof to an NPZ file."""
@@ -135,7 +138,7 @@ def _arrays(proof: Proof) -> dict[str, Any]:
 
 def _proof(stored: Mapping[str, Any]) -> Proof:
     for name in sorted(
-        {each.name for each in fields(Proof)} - {"apart", "groups", "box"} - set(stored)
+        {each.name for each in fields(Proof)} - {"apart", "groups", "box", "sizes"} - set(stored)
     ):
         raise KeyError(f"{name} is not a file in the archive")
     for name, axes in _AXES.items():

@@ -22,7 +22,10 @@ Pair = tuple[int, int]
 
 
 def check(
-    X: NDArray[np.floating], weights: NDArray[np.float64] | None, proof: Proof | ProofTree
+    X: NDArray[np.floating],
+    weights: NDArray[np.float64] | None,
+    proof: Proof | ProofTree,
+    sizes: tuple[float, float] | None = None,
 ) -> float:
     """Return the lower bound that a proof or a tree proves for the points, 0.0 for nothing.
 
@@ -34,6 +37,8 @@ def check(
         Positive weights; None for ones.
     proof : Proof or ProofTree
         Numbers from anywhere.
+    sizes : tuple of two floats or None
+        The least and the largest weight of a cluster; None for any.
 
     Raises
     ------
@@ -64,7 +69,7 @@ def check(
         if leaf is None:
             raise ValueError("the proof has no leaf for some clusterings")
         if at not in values:
-            values[at] = single.check(X, weights, leaf)
+            values[at] = single.check(X, weights, leaf, sizes=sizes)
         if leaf.n_clusters < proof.n_clusters or not _is_implied(leaf, groups, excluded):
             raise ValueError("a leaf of the proof does not cover all of its clusterings")
         value = min(value, values[at])

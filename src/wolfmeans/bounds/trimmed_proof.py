@@ -40,6 +40,7 @@ def check_trimmed(
     *,
     left_out: float = 0.0,
     cap: float | None = None,
+    sizes: tuple[float, float] | None = None,
 ) -> float:
     """Return the lower bound that a proof proves if points may be left out, 0.0 if it proves none.
 
@@ -51,6 +52,8 @@ def check_trimmed(
         The weight that may be left out for nothing, at least 0.
     cap : float or None
         What leaving out a unit of weight costs instead; None if none but `left_out` may be.
+    sizes : tuple of two floats or None
+        The least and the largest weight of a cluster; None for any. Not if points are left out.
 
     Raises
     ------
@@ -63,7 +66,7 @@ def check_trimmed(
             raise ValueError(
                 "a proof by branch and bound says nothing about clusterings that leave points out"
             )
-        return proof_tree.check(X, weights, proof)
+        return proof_tree.check(X, weights, proof, sizes)
     points = np.asarray(X, dtype=np.float64)
     box = proof.box
     if box is not None:
@@ -76,7 +79,7 @@ def check_trimmed(
     if cap is not None:
         return check(points, weights, proof, cap)
     if not left_out > 0:
-        return proof_tree.check(points, weights, proof)
+        return proof_tree.check(points, weights, proof, sizes)
     cap = _best_cap(weights, proof, left_out)
     value = check(points, weights, proof, cap)
     # The squares of rounded roots, for which the proof is, are up to (1 + 3 u) times the weights.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,6 +41,12 @@ def check(
             help="Weight (without weights: points) that a clustering may leave out.",
         ),
     ] = None,
+    size_min: Annotated[
+        float | None, typer.Option(metavar="SIZE", help="Least size of a cluster, as in the fit.")
+    ] = None,
+    size_max: Annotated[
+        float | None, typer.Option(metavar="SIZE", help="Largest size of a cluster, likewise.")
+    ] = None,
     standardize: options.Standardize = False,
     drop_missing: options.DropMissing = False,
     format_: options.Format = None,
@@ -50,7 +57,8 @@ def check(
 
     Prints the lower bound that is proven for every clustering of these
     rows. Columns, weights and scaling must be those of the fit; so must the
-    trimmed weight, if there is one. The check trusts no number of the proof.
+    trimmed weight and the size limits, if there are any. The check trusts no
+    number of the proof.
 
     Exit codes: 0 verified, 1 the proof proves nothing about these rows,
     2 invalid usage or input.
@@ -77,7 +85,14 @@ def check(
     given = _load(proof, points)
     with remarking(() if quiet or json_ else points.remarks):
         try:
-            bound = check_proof(data, given, sample_weight=points.weights, trim=trim)
+            bound = check_proof(
+                data,
+                given,
+                sample_weight=points.weights,
+                trim=trim,
+                size_min=size_min,
+                size_max=size_max,
+            )
             reason = "the numbers do not go together for these rows"
         except ValueError as error:
             bound, reason = 0.0, str(error)
@@ -93,6 +108,8 @@ def check(
                 "standardized": standardize,
                 "weighted": points.weights is not None,
                 "trimmed": trim or 0.0,
+                "size_min": size_min,
+                "size_max": size_max,
             }
         )
     if not bound > 0:
@@ -113,12 +130,25 @@ def check(
     if trim:
         unit = "points" if points.weights is None else "weight"
         facts.append(("trimmed", f"{trim:g}", f"{unit} that a clustering may leave out"))
+    within = _limits(given)
+    if within:
+        facts.append(("sizes", within, "it holds for clusters within these limits"))
     print_facts(
         f"Verified: no clustering of these {n_points:,} points into at most {k:,} "
         f"{'cluster' if k == 1 else 'clusters'} has inertia below {least}"
-        f"{f' if at most {trim:g} may be left out' if trim else ''}.",
+        f"{f' if at most {trim:g} may be left out' if trim else ''}"
+        f"{f' if every cluster has a size of {within}' if within else ''}.",
         facts,
     )
+
+
+def _limits(given: Proof | ProofTree) -> str:
+    """Return between what sizes a proof supposes all clusters to be; nothing for any size."""
+    sizes = getattr(given, "sizes", None)
+    if sizes is None:
+        return ""
+    low, high = sizes.tolist()
+    return f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"
 
 
 def _listed(points: TablePoints) -> str:

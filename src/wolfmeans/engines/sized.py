@@ -308,15 +308,25 @@ class SizeLimited(StepByStep):
         order = heavy[np.argsort(labels[heavy], kind="stable")]
         present, starts = np.unique(labels[order], return_index=True)
         moves = np.full((len(centers), len(centers)), np.inf)
-        least, rest, farthest = np.full(len(own), np.inf), np.zeros(len(own)), 0.0
+        # Few points are as cheap elsewhere as where they are: only for these is the rounding of
+        # another sum of distance and price needed.
+        paid = prices[labels]
+        least, farthest = own + paid, 0.0
+        rest = lost_in_sum(own, paid, least)
+        sorted_own = own[order]
         for k, price in enumerate(prices.tolist()):
             column = self.points.distances_to(centers[k])
-            farthest = max(farthest, float(column[heavy].max()))
-            moves[present, k] = np.minimum.reduceat((column - own)[order], starts)
+            sorted_column = column[order]
+            farthest = max(farthest, float(sorted_column.max()))
+            moves[present, k] = np.minimum.reduceat(sorted_column - sorted_own, starts)
             total = column + price
-            lost = lost_in_sum(column, np.full(len(column), price), total)
-            lower = (total < least) | ((total == least) & (lost < rest))
-            least, rest = np.where(lower, total, least), np.where(lower, lost, rest)
+            rows = np.flatnonzero((total <= least) & (labels != k))
+            if len(rows) == 0:
+                continue
+            some = total[rows]
+            lost = lost_in_sum(column[rows], np.full(len(rows), price), some)
+            lower = (some < least[rows]) | (lost < rest[rows])
+            least[rows[lower]], rest[rows[lower]] = some[lower], lost[lower]
         gap = self._duality_gap(prices, least, rest, centers)
         self._optimality = (self.points.digest(centers), Optimality(gap, moves, farthest))
         return self._optimality[1]

@@ -135,7 +135,13 @@ def lower_bound(
 
 
 def check_proof(
-    X: Any, proof: Proof | ProofTree, *, sample_weight: Any = None, trim: float | None = None
+    X: Any,
+    proof: Proof | ProofTree,
+    *,
+    sample_weight: Any = None,
+    trim: float | None = None,
+    size_min: float | None = None,
+    size_max: float | None = None,
 ) -> float:
     """Return the lower bound that a proof proves for X; 0.0 if it proves nothing.
 
@@ -153,6 +159,10 @@ def check_proof(
     trim : float, default=None
         The weight (without weights, the number of points) that a clustering may trim. Every proof
         says something about trimmed problems; those that were sought for one say more.
+    size_min, size_max : float, default=None
+        The least and the largest size of a cluster (without weights, a number of points) in the
+        problem; None for any. A proof that uses such limits (`proof.sizes`) is refused where the
+        problem allows other clusters, too. It is about clusterings that split no point.
 
     Examples
     --------
@@ -170,7 +180,12 @@ def check_proof(
     points = points.toarray() if sparse.issparse(points) else points
     total = total_weight(points.shape[0], weights)
     left_out = weight_left_out(total, _kept(total, trim))
-    return scaled_down(check_trimmed(points, weights, proof, left_out=left_out), -2 * exponent)
+    limits = (
+        0.0 if size_min is None else float(size_min),
+        math.inf if size_max is None else float(size_max),
+    )
+    value = check_trimmed(points, weights, proof, left_out=left_out, sizes=limits)
+    return scaled_down(value, -2 * exponent)
 
 
 def bound_in_units(
@@ -196,8 +211,10 @@ def bound_in_units(
     (n, d), k = X.shape, int(n_clusters)
     if method == "auto":
         # A number of steps is for bounds that do not depend on the time.
-        branch, trimmed = settings.steps is None, mass is not None
-        whole = sparse.issparse(X) or trimmed or not branch
+        timed, trimmed = settings.steps is None, mass is not None
+        whole = sparse.issparse(X) or trimmed or not timed
+        # Branch and bound knows no limits of sizes; the semidefinite bound does, without weights.
+        branch = timed and (settings.sizes is None or weights is not None)
         in_parts = 0.0 if whole else POINTS_IN_A_SECOND * settings.seconds * threads
         methods = auto_methods(
             n, d, k, trimmed=trimmed, budget=budget, branch=branch, in_parts=in_parts
@@ -214,7 +231,9 @@ def bound_in_units(
     if settings.centers is not None:
         centers = validation.validate_centers(settings.centers, k, X)
         centers = validation.ldexp(centers, exponent)
-        goal = _sse(scaled, weights, centers, threads) if mass is None else None
+        # Within size limits, the points are not at their nearest centers.
+        free = mass is None and settings.sizes is None
+        goal = _sse(scaled, weights, centers, threads) if free else None
         settings = replace(settings, centers=centers, goal=goal)
     found = best_bound(scaled, k, weights, mass, methods=methods, settings=settings)
     if found is None:

@@ -100,6 +100,9 @@ class Relaxation:
         Where points are blocks of points (`bounds.block_proof`): rows of a root of the scatter
         within blocks. They come after the points, have no signs, and there are no cuts then; the
         start is a clustering.
+    sizes : tuple of two floats or None
+        The least and the largest weight of a cluster; None for any. Then the diagonal of W is
+        between w_i / largest and w_i / least.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class Relaxation:
         apart: NDArray[np.int32] | None = None,
         on: Arrays = HOST,
         ghosts: Double | None = None,
+        sizes: tuple[float, float] | None = None,
     ) -> None:
         w = np.ones(len(X)) if weights is None else weights / weights.mean()
         self.unit = 1.0 if weights is None else float(weights.mean())
@@ -132,6 +136,10 @@ class Relaxation:
         self._A, self._q = on.array(self.points, real), on.array(self.q, real)
         self.apart = np.empty((0, 2), np.int32) if apart is None else apart
         self._later_from = 0 if isinstance(start, State) and len(start.cuts) else _LATER
+        self.sizes = sizes
+        squares = self.roots**2 * self.unit
+        low, high = (0.0, math.inf) if sizes is None else sizes
+        self._diagonal = (squares / high, squares / low if low > 0 else np.full(n, np.inf))
         if isinstance(start, State):
             self.rho = start.rho * self.total
             self.top: TopBlock = top_block(on, self._q, on.array(start.vectors, real))
@@ -201,6 +209,10 @@ class Relaxation:
             self.cuts.project(W, self.Y)
         i, j = self.apart.T
         W[i, j] = W[j, i] = 0.0
+        if self.sizes is not None:
+            at = np.arange(len(self.q))
+            diagonal = self._on.to_host(W[at, at])
+            W[at, at] = self._on.cast(self._on.array(np.clip(diagonal, *self._diagonal)), self._q)
         if self._ghosts:
             W[-self._ghosts :] = self.Y[-self._ghosts :]
             W[:, -self._ghosts :] = self.Y[:, -self._ghosts :]
@@ -277,7 +289,19 @@ class Relaxation:
         self._dual = block
         assert block.values is not None
         largest = float(block.values[len(block.values) - self.n_clusters + 1 :].sum())
-        return (self.total - float(self._q @ (S @ self._q)) - largest) * self.unit
+        value = self.total - float(self._q @ (S @ self._q)) - largest
+        if self.sizes is not None:
+            value += self._held(np.diagonal(self._on.to_host(S)))
+        return value * self.unit
+
+    def _held(self, diagonal: Double) -> float:
+        """Return what the limits of the diagonal add to the bound: its multipliers times them."""
+        centers = self.cuts.rows[:, 0]
+        multipliers = self._on.to_host(self.cuts.multipliers) * self.rho
+        squares = self.roots**2
+        of_cuts = np.bincount(centers, multipliers / squares[centers], minlength=len(squares))
+        rest, (low, high) = diagonal - of_cuts, self._diagonal
+        return float(np.where(rest > 0, rest * low, rest * np.where(np.isinf(high), 0, high)).sum())
 
     def proofs(self, tolerance: float = 0.0) -> Iterator[Proof]:
         """Yield proofs from the multipliers; each is more likely to be accepted, and weaker.
@@ -308,6 +332,7 @@ class Relaxation:
                 slack=(slack * self.unit).astype(self._stored),
                 cuts=self.cuts.rows,
                 multipliers=multipliers * self.unit**2,
+                sizes=None if self.sizes is None else np.array(self.sizes, dtype=np.float64),
             )
 
     def largest(self, S: Double, tolerance: float) -> tuple[Double, Double]:
@@ -356,6 +381,8 @@ class Relaxation:
         slack = np.maximum(rest, 0.0)
         i, j = self.apart.T
         slack[i, j], slack[j, i] = rest[i, j], rest[j, i]
+        if self.sizes is not None and self.sizes[0] > 0:
+            np.fill_diagonal(slack, np.diagonal(rest))
         # A proof stores it in the units of the weights.
         slack = (slack * self.unit).astype(self._stored).astype(np.float64) / self.unit
         return slack, of_cuts, multipliers

@@ -64,9 +64,12 @@ def semidefinite(
     if not 1 < n_clusters < len(points) or not np.ptp(points, axis=0).any():
         return LowerBound(0.0, KIND, 1.0, perf_counter() - started)
     begun = settings.clock()
+    sizes = settings.sizes if weights is None else None  # points with weights may be split
+    if sizes is not None and sizes[0] <= 1 and sizes[1] >= len(points):
+        sizes = None
     on = TorchArrays(_device()) if settings.on_gpu else HOST
     with BlasThreads(settings.n_threads, len(points)).limited():
-        relaxation = Relaxation(points, n_clusters, heavy, labels, on=on)
+        relaxation = Relaxation(points, n_clusters, heavy, labels, on=on, sizes=sizes)
     prove = partial(proven, relaxation, points, heavy)
     found = searched(Search(relaxation, prove, settings, begun))
     return replace(found, seconds=perf_counter() - started)
@@ -240,7 +243,7 @@ def proven(
     The value may be lower than possible by about a thousandth of the tolerance, relatively.
     """
     for proof in relaxation.proofs(tolerance):
-        value = check(X, weights, proof)
+        value = check(X, weights, proof, sizes=relaxation.sizes)
         if value > 0.0:
             return value, proof
     return 0.0, None
