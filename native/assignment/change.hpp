@@ -24,6 +24,7 @@ struct Change {
     std::vector<std::int32_t> now;  // their labels since
     ExactSum gap;                   // sum of w (D_old - D_new) over them
     std::size_t screened = 0;       // points that the bounds did not decide
+    std::size_t compared = 0;       // pairs of such a point and a bound's groups of centers
     std::size_t rechecked = 0;      // points that the screen did not decide
 
     void record(std::size_t row, std::int32_t before, std::int32_t after) {
@@ -38,6 +39,7 @@ struct Change {
         now.insert(now.end(), part.now.begin(), part.now.end());
         if (!part.rows.empty()) gap.merge(part.gap);
         screened += part.screened;
+        compared += part.compared;
         rechecked += part.rechecked;
     }
 
@@ -47,7 +49,7 @@ struct Change {
         rows.clear();
         old.clear();
         now.clear();
-        screened = rechecked = 0;
+        screened = compared = rechecked = 0;
     }
 
     double rounded_gap() const { return rows.empty() ? 0.0 : gap.rounded(); }

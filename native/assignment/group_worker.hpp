@@ -121,6 +121,7 @@ private:
             count += needed_[q * groups_.n_bounds() + b];
         }
         if (count == 0) return;
+        this->change_.compared += count;
         std::fill_n(best_.data(), count, nothing);
         std::fill_n(second_.data(), count, nothing);
         const std::size_t begin = b * groups_.together();

@@ -21,13 +21,43 @@ constexpr double first_try = 0.6; // share of undecided points below which bound
 constexpr double overhead_per_point = 100.0; // in coordinate operations: bounds, packing, decision
 constexpr std::size_t least_grouped_features = 24;
 constexpr std::size_t bytes_per_point = 32; // or a quarter of a row, if that is more
+// With fewer rows or centers it is not worth looking for the faster kind of bounds.
+constexpr std::size_t least_scouted_rows = 2048, least_scouted_centers = 32;
+constexpr std::size_t rows_per_scouted = 64, most_scouted = 256;
+
+// The time to compare a row with all groups of centers over that in a tile of rows. Measured: the
+// wider the tile, the faster are the products, and the rest weighs more.
+double grouped_cost(const ScreenVersion& version, std::size_t d) {
+    return 1.1 + 1.6 * static_cast<double>(version.tile_points) / static_cast<double>(d);
+}
 
 } // namespace
 
 template <class Real>
+struct Points<Real>::Scout {
+    Scout(const Points& of, std::size_t count)
+        : rows(sample(of, count)),
+          points(rows.data(), count, of.d_, nullptr, 1, Grouping::always) {}
+
+    static std::vector<Real> sample(const Points& of, std::size_t count) {
+        std::vector<Real> chosen(count * of.d_);
+        for (std::size_t r = 0; r < count; ++r)
+            std::copy_n(of.X_ + r * (of.n_ / count) * of.d_, of.d_, chosen.data() + r * of.d_);
+        return chosen;
+    }
+
+    std::vector<Real> rows;
+    Points points;
+    double share = 1.0; // of pairs of a row and a group that bounds did not exclude, last step
+};
+
+template <class Real>
+Points<Real>::~Points() = default;
+
+template <class Real>
 Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* weights,
-                     int n_threads)
-    : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads),
+                     int n_threads, Grouping grouping)
+    : X_(X), n_(n), d_(d), weights_(weights), n_threads_(n_threads), grouping_(grouping),
       version_(*best_kernels().screen), frame_{std::vector<Real>(d), 1} {
     const std::size_t step = std::max<std::size_t>(1, n / 256);
     std::vector<double> sum(d, 0.0);
@@ -63,14 +93,24 @@ Points<Real>::Points(const Real* X, std::size_t n, std::size_t d, const double* 
     }
 }
 
-// The first step decides which bounds are kept.
+// The first step decides which bounds are kept at first.
 template <class Real>
 void Points<Real>::begin(const Real* centers, std::size_t K, bool bounded) {
     labels_.assign((n_ + bounds_block - 1) / bounds_block * bounds_block, 0);
     bounds_.resize(n_, K);
-    workers_.clear();
-    groups_.reset();
+    ungroup();
+    scout_.reset();
     if (!bounded || d_ < least_grouped_features || K < 2) return;
+    if (grouping_ == Grouping::always || n_ < least_scouted_rows)
+        group(centers, K);
+    else if (K >= least_scouted_centers)
+        scout_ = std::make_unique<Scout>(*this, std::min(most_scouted, n_ / rows_per_scouted));
+}
+
+// Bounds by group that exclude nothing yet.
+template <class Real>
+void Points<Real>::group(const Real* centers, std::size_t K) {
+    workers_.clear();
     // Label, upper, slack and the block's share of check_at take 13 bytes.
     const std::size_t other_bytes = 13;
     const std::size_t bytes =
@@ -79,6 +119,42 @@ void Points<Real>::begin(const Real* centers, std::size_t K, bool bounded) {
     const std::size_t most = bytes / sizeof(std::uint16_t);
     groups_.emplace(centers, K, d_, (n_groups + most - 1) / most, frame_.factor, version_);
     coded_.values.assign(n_ * groups_->n_bounds(), 0);
+    coded_.unit = 0.0f;
+    seconds_grouped_ = -1.0;
+    waited_ = 0;
+}
+
+template <class Real>
+void Points<Real>::ungroup() {
+    workers_.clear();
+    groups_.reset();
+    coded_ = {};
+}
+
+// Groups save comparisons with centers, and each comparison takes longer than in a tile. Some rows
+// that have them from the start tell how many would be left.
+template <class Real>
+void Points<Real>::choose_grouping(const Real* centers, std::size_t K) {
+    if (!scout_) return;
+    const double ungrouped = ungrouped_seconds(open_share());
+    if (!groups_) {
+        if (++waited_ > patience_ &&
+            seconds_dense_ * grouped_cost(version_, d_) * scout_->share < 0.8 * ungrouped)
+            group(centers, K);
+    } else if (seconds_grouped_ > ungrouped) {
+        ungroup();
+        patience_ *= 2;
+        waited_ = 0;
+    }
+}
+
+template <class Real>
+void Points<Real>::send_scout(const Real* centers, std::size_t K) {
+    if (!scout_ || groups_) return;
+    const Change change = scout_->points.assign(centers, K, true, {});
+    const auto pairs =
+        static_cast<double>(scout_->points.n_ * scout_->points.groups_->n_bounds());
+    scout_->share = static_cast<double>(change.compared) / pairs;
 }
 
 template <class Real>
@@ -112,37 +188,64 @@ bool Points<Real>::worth_bounding(double share) const {
     return seconds_bounded_ * (share + 0.1) < seconds_dense_ * (share_bounded_ + 0.1);
 }
 
+// What a step would take without groups.
+template <class Real>
+double Points<Real>::ungrouped_seconds(double share) const {
+    if (seconds_bounded_ < 0.0) return seconds_dense_;
+    return std::min(seconds_dense_, seconds_bounded_ * (share + 0.1) / (share_bounded_ + 0.1));
+}
+
+// Bounds are updated even if this step does not use them. Returns whether it may.
+template <class Real>
+bool Points<Real>::add_drifts(PackedCenters<Real>& centers, bool bounded) {
+    centers.move_from(previous_.data(), bounded && !groups_ && 4 * centers.K <= n_);
+    bounds_.add_drifts(centers);
+    if (!groups_) return bounded;
+    groups_->add_drifts(centers.drift);
+    // Codes have no room for a bound that is added to a long path.
+    const double room =
+        65535.0 * static_cast<double>(coded_.unit) - largest_norm_ - centers.largest_norm();
+    if (groups_->longest_path() <= room) return bounded;
+    groups_->restart_paths();
+    std::fill(coded_.values.begin(), coded_.values.end(), std::uint16_t{0});
+    return false;
+}
+
+template <class Real>
+void Points<Real>::note_time(double seconds, bool bounded, double share) {
+    if (groups_) {
+        // The first step with groups fills their bounds.
+        seconds_grouped_ = waited_++ == 0 ? -1.0 : seconds;
+    } else if (!bounded) {
+        seconds_dense_ = seconds;
+    } else {
+        seconds_bounded_ = seconds;
+        share_bounded_ = share;
+    }
+}
+
 template <class Real>
 Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const Forced& forced) {
     const bool first = labels_.empty() || previous_.size() != K * d_;
     double share = 1.0;
-    if (first) begin(rows, K, bounded);
+    if (first)
+        begin(rows, K, bounded);
+    else if (bounded)
+        choose_grouping(rows, K);
+    if (bounded) send_scout(rows, K);
     PackedCenters<Real> centers(rows, K, d_, frame_, version_, !groups_);
+    if (groups_ && coded_.unit == 0.0f) {
+        // Half as much again for the paths; larger bounds are clipped, which keeps them valid.
+        const double range = 1.5 * (largest_norm_ + centers.largest_norm());
+        coded_.unit = static_cast<float>(std::clamp(range / 65535.0, 0x1p-90, 0x1p90));
+    }
     bounded = bounded && !first && centers.screenable;
     if (!first) {
-        // Bounds are updated even if this step does not use them.
-        centers.move_from(previous_.data(), bounded && !groups_ && 4 * K <= n_);
-        bounds_.add_drifts(centers);
-        if (groups_) {
-            groups_->add_drifts(centers.drift);
-            // Codes have no room for a bound that is added to a long path.
-            const double room = 65535.0 * static_cast<double>(coded_.unit) - largest_norm_ -
-                                centers.largest_norm();
-            if (groups_->longest_path() > room) {
-                groups_->restart_paths();
-                std::fill(coded_.values.begin(), coded_.values.end(), std::uint16_t{0});
-                bounded = false;
-            }
-        }
-        bounded = bounded && forced.count == 0;
+        bounded = add_drifts(centers, bounded) && forced.count == 0;
         if (bounded && !groups_) {
             share = open_share();
             bounded = worth_bounding(share);
         }
-    } else if (groups_) {
-        // Half as much again for the paths; larger bounds are clipped, which keeps them valid.
-        const double range = 1.5 * (largest_norm_ + centers.largest_norm());
-        coded_.unit = static_cast<float>(std::clamp(range / 65535.0, 0x1p-90, 0x1p90));
     }
     if (groups_) {
         groups_->pack(rows, frame_, centers);
@@ -186,12 +289,7 @@ Change Points<Real>::assign(const Real* rows, std::size_t K, bool bounded, const
     for (std::size_t thread = 0; thread < threads; ++thread)
         workers_[thread]->merge_into(total);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
-    if (!bounded) {
-        seconds_dense_ = elapsed.count();
-    } else {
-        seconds_bounded_ = elapsed.count();
-        share_bounded_ = share;
-    }
+    note_time(elapsed.count(), bounded, share);
     screened_ = total.screened;
     return total;
 }

@@ -21,14 +21,20 @@
 
 namespace wolfmeans {
 
+// Whether rows of many columns have bounds for groups of centers: from the first step on, or while
+// they save time. The labels do not depend on it.
+enum class Grouping { always, timed };
+
 template <class Real>
 class Points {
 public:
     // X IN (n, d) row-major and weights IN (n,) or null, both finite; neither is copied, and both
     // must outlive the points.
-    Points(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads);
+    Points(const Real* X, std::size_t n, std::size_t d, const double* weights, int n_threads,
+           Grouping grouping = Grouping::timed);
     Points(const Points&) = delete;
     Points& operator=(const Points&) = delete;
+    ~Points();
 
     // Give every point the label of its nearest center, ties to the lowest index.
     //
@@ -64,13 +70,21 @@ public:
 
 private:
     void begin(const Real* centers, std::size_t K, bool bounded);
+    void group(const Real* centers, std::size_t K);
+    void ungroup();
+    void choose_grouping(const Real* centers, std::size_t K);
+    void send_scout(const Real* centers, std::size_t K);
+    bool add_drifts(PackedCenters<Real>& centers, bool bounded);
+    void note_time(double seconds, bool bounded, double share);
     double open_share() const;
     bool worth_bounding(double share) const;
+    double ungrouped_seconds(double share) const;
 
     const Real* X_;
     std::size_t n_, d_;
     const double* weights_;
     int n_threads_;
+    Grouping grouping_;
     const ScreenVersion& version_;
     Frame<Real> frame_;
     double largest_norm_ = 0.0; // of x' in a sample
@@ -79,9 +93,14 @@ private:
     Bounds bounds_;
     std::optional<CenterGroups> groups_; // for many columns: bounds by group
     CodedBounds coded_;
+    // A few of the rows, which always have bounds by group: what these would save.
+    struct Scout;
+    std::unique_ptr<Scout> scout_;
     std::size_t screened_ = 0; // in the last step
     // Times of the last steps without and with bounds; the share of points undecided in the latter.
     double seconds_dense_ = 0.0, seconds_bounded_ = -1.0, share_bounded_ = 0.0;
+    double seconds_grouped_ = -1.0; // of the last step with bounds by group; -1 before the second
+    std::size_t patience_ = 1, waited_ = 0; // steps without groups: to wait for, and so far
     std::vector<std::unique_ptr<Worker<Real>>> workers_;
 };
 

@@ -51,7 +51,8 @@ Change Descent<Real>::assign(const Real* centers, std::size_t K, const Forced& f
         if (worth_a_tree(K) && n_ < (std::size_t{1} << 32))
             boxes_.emplace(X_, n_, d_, weights_, n_threads_);
         else
-            points_.emplace(X_, n_, d_, weights_, n_threads_);
+            points_.emplace(X_, n_, d_, weights_, n_threads_,
+                            method_ == Method::bounds ? Grouping::always : Grouping::timed);
     }
     if (points_) return points_->assign(centers, K, bounded, forced);
     Change change = boxes_->assign(centers, K, forced);

@@ -86,6 +86,15 @@ def test_the_algorithm_changes_nothing(algorithm):
         assert_same_steps(X, X[:12].copy(), algorithm=algorithm)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["blobs", "structureless"])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_bounds_by_group_may_come_and_go(n_threads, kind, dtype):
+    """From some thousand rows on, measured times decide on them; no step depends on it."""
+    X = DATA[kind](2_500, 24, 64, dtype)
+    assert_same_steps(X, X[:64].copy(), n_threads=n_threads, steps=25)
+
+
 def records(fit):
     """All that is not time."""
     return [
