@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
@@ -27,7 +28,7 @@ from wolfmeans.bounds import REGISTRY, Optimum, optimum_on_a_line
 from wolfmeans.certificate.record import Certificate, warn_about
 from wolfmeans.core import progress
 from wolfmeans.core.choices import SEEDINGS
-from wolfmeans.core.draws import RandomSource
+from wolfmeans.core.draws import RandomSource, lent_generators
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.notices import warn
@@ -530,16 +531,21 @@ class KMeans(FitFromStarts):
         self._set_parameters(locals())
 
     def _fit(self, data: OpenedForFit) -> None:
+        with lent_generators() as seeded:
+            self._fit_from(data, seeded)
+
+    def _fit_from(self, data: OpenedForFit, seeded: Callable[[int], RandomState]) -> None:
         X, begun, workspace, exponent = data.X, data.begun, data.workspace, data.exponent
         n_threads = effective_threads(self.n_threads)
-        generator = check_random_state(self.random_state)
+        is_seed = isinstance(self.random_state, int | np.integer)
+        generator = (seeded if is_seed else check_random_state)(self.random_state)
         # Captures X only: capturing `data` would be a reference cycle, which delays freeing it.
         notes_on_scales = cache(lambda: scale_notes(X))
         workspace.meanwhile = notes_on_scales
 
         optimum = self._optimum_of(data)
         best, notes = self._best_of_starts(
-            X, workspace, exponent, generator, n_threads, optimum=optimum
+            X, workspace, exponent, generator, seeded, n_threads, optimum=optimum
         )
         if self.effort is not None and optimum is None:
             best = self._search(best, begun, workspace, exponent, generator)
@@ -597,7 +603,8 @@ class KMeans(FitFromStarts):
         X: Any,
         workspace: Workspace,
         exponent: int,
-        generator: np.random.RandomState,
+        generator: RandomState,
+        seeded: Callable[[int], RandomState],
         n_threads: int,
         *,
         optimum: Optimum | None = None,
@@ -615,8 +622,11 @@ class KMeans(FitFromStarts):
             # One start after the other, so that the file says which of them have finished.
             further |= {"kind": kept.problem, "at_once": False}
 
+        # A function of the caller may keep the generator that it is given.
+        made = RandomState if callable(self.init) else seeded
+
         def begin(number: int, n_threads: int) -> Start:
-            random = cache(lambda: np.random.RandomState(states[number]))
+            random = cache(lambda: made(states[number]))
             twin = workspace.fork(n_threads)
             seeds = kept.seeds_of(number) if kept is not None else None
             if seeds is None:
