@@ -42,6 +42,8 @@ from wolfmeans.exact.hashing import Hashes, stream, uniforms
 _ROUNDS = 5
 _OVERSAMPLING = 2
 _FEWEST_BUCKET_BITS, _MOST_BUCKET_BITS = 8, 18
+_BITS_PER_BUCKET = 4
+"""A bucket has about two to this many rows: with fewer, its sum costs as much as listing them."""
 # Up to this many values are listed without refinement, 16 bytes each.
 _FEW_VALUES = 1 << 20
 _HASH_BITS = 64
@@ -110,7 +112,8 @@ def draw_by_mass(parts: Parts, expected: int, key: int) -> Drawn:
 
 
 def _bucket_bits(parts: Parts) -> int:
-    return min(max(parts.size().bit_length(), _FEWEST_BUCKET_BITS), _MOST_BUCKET_BITS)
+    bits = parts.size().bit_length() - _BITS_PER_BUCKET
+    return min(max(bits, _FEWEST_BUCKET_BITS), _MOST_BUCKET_BITS)
 
 
 def _first_candidate(parts: Parts, shift: int, seed: int) -> Centers:
