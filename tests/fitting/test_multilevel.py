@@ -44,27 +44,36 @@ def test_there_are_several_levels(small_samples):
     assert seeds(points()).shape == (K, 3)
 
 
+def is_thin(X):
+    """Whether the smallest sample is: then centers are merged after steps on all rows."""
+    return multilevel._sizes(len(X), X.shape[1], K)[0] < multilevel._THIN * X.shape[1] * K
+
+
+@pytest.mark.parametrize("columns", [3, 8])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_engines_and_threads_give_the_same_bits(small_samples, dtype, weighted):
-    X = points(dtype=dtype)
+def test_engines_and_threads_give_the_same_bits(small_samples, dtype, weighted, columns):
+    X = points(d=columns, dtype=dtype)
+    assert is_thin(X) == (columns == 8)
     weights = np.random.default_rng(1).uniform(0, 2, size=len(X)) if weighted else None
     expected = seeds(X, weights, "reference")
     for n_threads in (1, 3):
         assert np.array_equal(seeds(X, weights, "auto", n_threads), expected)
 
 
+@pytest.mark.parametrize("columns", [3, 8])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_order_of_the_rows_does_not_matter(small_samples, weighted):
-    X = points()
+def test_the_order_of_the_rows_does_not_matter(small_samples, weighted, columns):
+    X = points(d=columns)
     weights = np.random.default_rng(1).integers(0, 4, size=len(X)) * 0.5 if weighted else None
     order = np.random.default_rng(2).permutation(len(X))
     shuffled = seeds(X[order], None if weights is None else weights[order])
     assert np.array_equal(shuffled, seeds(X, weights))
 
 
-def test_parts_give_the_same_bits(small_samples):
-    X = points()
+@pytest.mark.parametrize("columns", [3, 8])
+def test_parts_give_the_same_bits(small_samples, columns):
+    X = points(d=columns)
     weights = np.random.default_rng(1).uniform(size=len(X))
     for given in (None, weights):
         parts = [
@@ -84,8 +93,9 @@ def test_sparse_rows_give_the_bits_of_dense_ones(small_samples):
     assert stored.inertia_ == pytest.approx(dense.inertia_, rel=1e-6)
 
 
-def test_weights_act_as_copies(small_samples):
-    X = points(1200)
+@pytest.mark.parametrize("columns", [3, 8])
+def test_weights_act_as_copies(small_samples, columns):
+    X = points(1200, columns)
     times = np.random.default_rng(3).integers(1, 4, size=len(X))
     assert np.array_equal(seeds(X, times.astype(float)), seeds(np.repeat(X, times, axis=0)))
 

@@ -231,7 +231,7 @@ class FitFromStarts(CenterEstimator):
 
             def chosen(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
                 other = "k-means++" if method == "multilevel" else method
-                if method == "multilevel" and worth_sampling(ws.n_points, self.n_clusters):
+                if method == "multilevel":
                     threads = effective_threads(self.n_threads)
                     found = multilevel_seeds(ws, self.n_clusters, random, threads)
                     if found is not None:
