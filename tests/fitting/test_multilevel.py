@@ -32,11 +32,11 @@ def points(n=2400, d=3, dtype="float32", seed=0):
     return (centers[rng.integers(K, size=n)] + rng.normal(size=(n, d))).astype(dtype)
 
 
-def seeds(X, weights=None, engine="auto", n_threads=1, workspace=None, state=0):
+def seeds(X, weights=None, engine="auto", n_threads=1, workspace=None, state=0, n_clusters=K):
     if workspace is None:
         workspace = get_engine(engine).open(X, weights, n_threads)
     rng = np.random.RandomState(state)
-    return multilevel_seeds(workspace, K, lambda: rng, n_threads)
+    return multilevel_seeds(workspace, n_clusters, lambda: rng, n_threads)
 
 
 def test_there_are_several_levels(small_samples):
@@ -98,6 +98,35 @@ def test_weights_act_as_copies(small_samples, columns):
     X = points(1200, columns)
     times = np.random.default_rng(3).integers(1, 4, size=len(X))
     assert np.array_equal(seeds(X, times.astype(float)), seeds(np.repeat(X, times, axis=0)))
+
+
+def test_few_rows_per_cluster_give_the_same_bits_everywhere(small_samples):
+    """There are no samples then: all rows are asked."""
+    X, many = points(1200), 40
+    assert not worth_sampling(len(X), many)
+    times = np.random.default_rng(3).integers(1, 4, size=len(X)).astype(float)
+    for weights in (None, times):
+        expected = seeds(X, weights, "reference", n_clusters=many)
+        assert expected.shape == (many, 3)
+        assert np.array_equal(seeds(X, weights, "auto", 3, n_clusters=many), expected)
+        order = np.random.default_rng(2).permutation(len(X))
+        shuffled = None if weights is None else weights[order]
+        assert np.array_equal(seeds(X[order], shuffled, n_clusters=many), expected)
+    parts = PartsWorkspace(MemoryPlace([MemoryPart(X[:700]), MemoryPart(X[700:])]))
+    assert seeds(X, workspace=parts, n_clusters=many) is None
+
+
+@pytest.mark.parametrize("n_clusters", [20, 40])
+def test_merged_seeds_lead_below_those_of_greedy_k_means_pp(small_samples, n_clusters):
+    rng = np.random.default_rng(0)
+    centers = 3 * rng.normal(size=(n_clusters, 4))
+    X = centers[rng.integers(n_clusters, size=1500)] + 0.3 * rng.normal(size=(1500, 4))
+
+    def mean_inertia(init):
+        fits = [KMeans(n_clusters, init=init, random_state=s, certify=None) for s in range(20)]
+        return np.mean([km.fit(X).inertia_ for km in fits])
+
+    assert mean_inertia("multilevel") < mean_inertia("k-means++")
 
 
 def test_rows_without_weight_do_not_count(small_samples):
