@@ -9,8 +9,7 @@ shuffling the rows changes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,43 +21,8 @@ INTEGER_BITS = 62
 DRAWS = 2**63 - 1
 """A choice of rows takes integers from 0 to this, excluded, from the generator."""
 
-_MOST_IDLE = 64
-
 RandomSource = Callable[[], np.random.RandomState]
 """Gives a generator when it is asked for one: making it takes as long as a small fit."""
-
-_idle: list[np.random.RandomState] = []
-"""Generators that no fit uses now."""
-
-
-@contextmanager
-def lent_generators() -> Iterator[Callable[[int], np.random.RandomState]]:
-    """Yield a function that returns the generator of a seed, to be used until the block ends.
-
-    Seeding an old generator takes a fiftieth of the time that making one takes.
-
-    Examples
-    --------
-    >>> with lent_generators() as seeded:
-    ...     seeded(7).randint(100) == np.random.RandomState(7).randint(100)
-    True
-    """
-    lent: list[np.random.RandomState] = []
-
-    def seeded(seed: int) -> np.random.RandomState:
-        try:
-            generator = _idle.pop()
-        except IndexError:  # another thread may have taken the last one
-            generator = np.random.RandomState(seed)
-        else:
-            generator.seed(seed)
-        lent.append(generator)
-        return generator
-
-    try:
-        yield seeded
-    finally:
-        _idle.extend(lent[: max(0, _MOST_IDLE - len(_idle))])
 
 
 def integer_shift(largest: float, n: int) -> int:

@@ -28,7 +28,7 @@ from wolfmeans.bounds import REGISTRY, Optimum, optimum_on_a_line
 from wolfmeans.certificate.record import Certificate, warn_about
 from wolfmeans.core import progress
 from wolfmeans.core.choices import SEEDINGS
-from wolfmeans.core.draws import RandomSource, lent_generators
+from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.notices import warn
@@ -64,6 +64,7 @@ from wolfmeans.fitting.fit import (
     Start,
     best_of_starts,
     certificate_of,
+    lent_generators,
     opened_for_fit,
     polished,
     run,
@@ -74,7 +75,7 @@ from wolfmeans.fitting.multilevel import bytes_of_samples, multilevel_seeds
 from wolfmeans.fitting.polish import POLISHES
 from wolfmeans.inputs import validation
 from wolfmeans.seeding.in_parts import seeds_in_parts
-from wolfmeans.seeding.methods import choose_seeds, worth_sampling
+from wolfmeans.seeding.methods import choose_seeds, enough_rows, worth_sampling
 
 _DEFAULT_SEEDS = ("multilevel", "k-means++", "greedy-k-means++")
 # Multiplications for the optimum of one column: about a second.
@@ -231,7 +232,7 @@ class FitFromStarts(CenterEstimator):
 
             def chosen(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
                 other = "k-means++" if method == "multilevel" else method
-                if method == "multilevel":
+                if method == "multilevel" and enough_rows(ws.n_points):
                     threads = effective_threads(self.n_threads)
                     found = multilevel_seeds(ws, self.n_clusters, random, threads)
                     if found is not None:

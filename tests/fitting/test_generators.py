@@ -3,7 +3,7 @@
 import numpy as np
 
 from wolfmeans import KMeans
-from wolfmeans.core.draws import lent_generators
+from wolfmeans.fitting.fit import lent_generators
 
 
 def test_a_generator_lent_again_is_that_of_its_seed():
