@@ -393,8 +393,9 @@ class KMeans(FitFromStarts):
     n_clusters : int, default=8
         The number of clusters K.
     init : str, callable or array of shape (n_clusters, n_features), default="multilevel"
-        Initial centers: "multilevel" (more centers than wanted, found in samples and merged;
-        greedy k-means++ for fewer than 16,384 points), "k-means++" (greedy), "plain-k-means++", "k-means||" or "random".
+        Initial centers: "multilevel" (found in samples, more than wanted, and merged; greedy
+        k-means++ for fewer than 16,384 points), "k-means++" (greedy), "plain-k-means++",
+        "k-means||" or "random".
     n_init : "auto" or int, default="auto"
         Number of starts; the best result is kept. "auto" is 10 for "random" and callables, else 1.
     max_iter : int or None, default=300
