@@ -158,6 +158,43 @@ def test_small_far_clusters_are_found():
     assert found("multilevel") >= found("k-means++")
 
 
+def test_far_clusters_do_not_hide_others(monkeypatch):
+    """The farthest of those that the sample misses have nearly all the mass of a first draw."""
+    rng = np.random.default_rng(0)
+    near = 5 * rng.normal(size=(20, 4))[rng.integers(20, size=40_000)] + rng.normal(
+        size=(40_000, 4)
+    )
+    far = 500 * rng.normal(size=(10, 4)) * np.logspace(-1, 2, 10)[:, None]
+    clusters = np.repeat(far, 20, axis=0) + rng.normal(size=(200, 4))
+    X = np.concatenate([near, clusters])
+
+    def missed():
+        found = [seeds(X, state=state, n_clusters=30) for state in range(8)]
+        return sum(
+            int((((far[:, None] - each) ** 2).sum(axis=2).min(axis=1) > 100).sum())
+            for each in found
+        )
+
+    assert missed() == 0
+    monkeypatch.setattr(multilevel, "_MOST_FAR_ROUNDS", 1)
+    assert missed() > 0
+
+
+def test_rounds_for_hidden_clusters_give_the_same_bits_everywhere(small_samples, monkeypatch):
+    X = points()
+    X[:24] += (1000.0 * 4.0 ** np.arange(6)).repeat(4)[:, None].astype(np.float32)
+    rounds, draw = [], multilevel._far_values
+    monkeypatch.setattr(
+        multilevel, "_far_values", lambda *given: rounds.append(draw(*given)) or rounds[-1]
+    )
+    expected = seeds(X, engine="reference")
+    assert len(rounds[0]) > 1
+    order = np.random.default_rng(2).permutation(len(X))
+    parts = PartsWorkspace(MemoryPlace([MemoryPart(X[:700]), MemoryPart(X[700:])]))
+    assert np.array_equal(seeds(X[order], n_threads=2), expected)
+    assert np.array_equal(seeds(X, workspace=parts), expected)
+
+
 def test_one_heavy_value_is_not_missed(small_samples):
     """Its copies are in a sample or not, all of them."""
     X = np.concatenate([points(), np.full((2400, 3), 30.0, np.float32)])

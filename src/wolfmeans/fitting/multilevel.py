@@ -69,6 +69,7 @@ _STEPS, _STEPS_IF_THIN = 1, 4
 _MORE_FROM_ALL, _STEPS_FROM_ALL = 1.2, 5
 """The same with few rows for each cluster, where there are no samples."""
 _FAR_PER_CLUSTER = 2
+_CONCENTRATED, _MOST_FAR_ROUNDS = 0.05, 4
 _MOST_ROUNDS, _IN_VAIN = 8, 2
 _NOISE = 0.1
 _MOST_STEPS = 100
@@ -109,16 +110,42 @@ def _clusters(parts: Parts, samples: _Samples, levels: _Levels, key: int) -> Par
     points = levels.opened(samples.at(0))
     seeds = choose_seeds(points, levels.more(_MORE), "k-means++", levels.random())
     found = levels.descended(points, seeds, samples.sizes[0])
-    expected = _FAR_PER_CLUSTER * levels.n_clusters
-    drawn = draw_by_mass(parts.approach(found.centers), expected, key)
-    far = parts.rows_with(drawn.hashes).values
-    samples = samples.joined(far, drawn, found.centers, levels)
+    rounds = _far_values(parts, found.centers, levels, key)
+    hashes = np.unique(np.concatenate([drawn.hashes for drawn, _ in rounds]))
+    samples = samples.joined(parts.rows_with(hashes).values, rounds, levels)
+    more = [centers for _, centers in rounds[1:]]
+    if sum(map(len, more), len(seeds)) <= MOST_MERGED and more:
+        # One center for each value that was drawn, and then as few as before.
+        points = levels.opened(samples.at(0))
+        everything = np.concatenate([found.centers, *more])
+        found = levels.descended(points, everything, samples.sizes[0])
+        found = replace(found, centers=levels.merged(found, len(seeds)))
     for place, size in enumerate(samples.sizes):
         points, centers = levels.opened(samples.at(place)), found.centers
         if place == 0:
             centers = levels.exchanged(points, centers, size, samples.rounds)
         found = levels.descended(points, centers, size)
     return found
+
+
+def _far_values(
+    parts: Parts, centers: Centers, levels: _Levels, key: int
+) -> list[tuple[Drawn, Centers]]:
+    """Draw values by distance; the centers of later rounds are the values drawn before.
+
+    Where a few values have much of the mass, clusters far away were missed, and the farthest of
+    them hide the others: these are drawn in another round.
+    """
+    rounds: list[tuple[Drawn, Centers]] = []
+    while True:
+        parts = parts.approach(centers)
+        expected = _FAR_PER_CLUSTER * levels.n_clusters
+        drawn = draw_by_mass(parts, expected, stream(key, len(rounds)) if rounds else key)
+        rounds.append((drawn, centers))
+        hidden = drawn.mass > _CONCENTRATED * drawn.total
+        if not hidden or len(rounds) == _MOST_FAR_ROUNDS:
+            return rounds
+        centers = parts.points(drawn.hashes)
 
 
 def _seeds_from_all(workspace: Workspace, levels: _Levels) -> Centers | None:
@@ -190,7 +217,7 @@ class _Samples:
         return cls(sizes, float(n_values), rows[here], chances[here])
 
     def joined(
-        self, further: RowSample, drawn: Drawn, centers: Centers, levels: _Levels
+        self, further: RowSample, rounds: list[tuple[Drawn, Centers]], levels: _Levels
     ) -> _Samples:
         """Return the unions with values that were drawn by distance."""
         new = ~np.isin(further.hashes, self.rows.hashes)
@@ -198,10 +225,15 @@ class _Samples:
         # Further values are in no sample.
         chances = np.full(len(rows.hashes), np.inf)
         chances[np.isin(rows.hashes, self.rows.hashes)] = self.uniforms
-        distances = levels.opened(rows).nearest(centers)[1]
-        far = drawn.share(scaled(rows.weights * distances, drawn.shift))
-        there = np.isin(rows.hashes, drawn.hashes)
-        return replace(self, rows=rows, uniforms=chances, far=np.minimum(far, 1.0), drawn=there)
+        points = levels.opened(rows)
+        nearest: NDArray[np.float64] | float = np.inf
+        missed: NDArray[np.float64] | float = 1.0
+        for drawn, centers in rounds:
+            nearest = np.minimum(nearest, points.nearest(centers)[1])
+            far = drawn.share(scaled(rows.weights * nearest, drawn.shift))
+            missed = missed * (1.0 - np.minimum(far, 1.0))
+        there = np.isin(rows.hashes, further.hashes)
+        return replace(self, rows=rows, uniforms=chances, far=1.0 - missed, drawn=there)
 
     def at(self, place: int) -> RowSample:
         """Return a sample, or its union with the drawn values, with their weights."""
@@ -231,9 +263,10 @@ class _Levels:
         weights = None if equal else sample.weights
         return get_engine(self.engine).open(sample.points, weights, self.n_threads)
 
-    def merged(self, found: Partition) -> Centers:
-        """Merge clusters until there are as many as are wanted."""
-        return merged_centers(found.centers, found.weights, self.n_clusters, self.engine)
+    def merged(self, found: Partition, n_clusters: int | None = None) -> Centers:
+        """Merge clusters until there are so many, or as many as are wanted."""
+        many = self.n_clusters if n_clusters is None else n_clusters
+        return merged_centers(found.centers, found.weights, many, self.engine)
 
     def exchanged(self, points: Workspace, centers: Centers, size: int, rounds: int) -> Centers:
         """Take Lloyd's steps, and exchange centers for data points where that gains."""
