@@ -2,26 +2,33 @@
 
 Each library is called as its documentation begins: the number of clusters, a seed, and nothing
 else. It finds its own start. One function evaluates all centers in float64, so that inertias can be
-compared. The table has the time of wolfmeans and, for every other library, its time and its mean
-inertia divided by those of wolfmeans.
+compared. The table has the time of wolfmeans, the time until it is at the mean inertia of
+scikit-learn, the inertia of scikit-learn over that of wolfmeans with as much time (`effort`, two
+seconds at most), and for every other library its time and its mean inertia divided by those of
+wolfmeans.
 
 faiss runs twice: with its defaults (25 iterations on at most 256 points per center), and with all
 points. wolfmeans runs without its lower bound (`bound=None`): no other library computes one.
 
     python benchmarks/default_calls.py [--only rare] [--seeds 3] [--write docs/benchmarks.md]
+
+With `--results FILE` cells may be measured one by one: those of earlier runs are taken from it.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from data import SHAPES
@@ -37,7 +44,9 @@ from wolfmeans.engines import effective_threads
 MARK = "default-calls"
 Library = Callable[[np.ndarray, int, int], np.ndarray]
 """Returns centers, given points, the number of clusters and a seed."""
-LARGE = 20_000
+OURS = "wolfmeans"
+MOST_EFFORT = 2.0
+"""Seconds: more are not given to a search, however long scikit-learn took."""
 MORE = tuple(
     Shape(*shape)
     for shape in (
@@ -149,47 +158,138 @@ def inertia(X: np.ndarray, centers: np.ndarray) -> float:
     return float(model.fit(X).trace_.sse[0])
 
 
-def called(library: Library, X: np.ndarray, n_clusters: int, seeds: int) -> tuple[float, float]:
-    """Return the median of the seconds and the mean of the inertias."""
+@dataclass(frozen=True)
+class Calls:
+    """What the calls of one library in one cell took, and where they ended."""
+
+    seconds: list[float]
+    inertias: list[float]
+
+    @property
+    def time(self) -> float:
+        return median(self.seconds)
+
+    @property
+    def level(self) -> float:
+        return float(np.mean(self.inertias))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All calls in one cell; wolfmeans is one of the libraries."""
+
+    calls: dict[str, Calls]
+    reached: float
+    """Seconds until wolfmeans is at the mean inertia of scikit-learn; infinite if it is not."""
+    at_equal_time: float
+    """The mean inertia of scikit-learn over that of wolfmeans with as much time (`effort`)."""
+
+    def ratios(self, name: str) -> tuple[float, float]:
+        """Return the time and the mean inertia of a library over those of wolfmeans."""
+        own, other = self.calls[OURS], self.calls[name]
+        return other.time / own.time, other.level / own.level
+
+    def row(self) -> list[str]:
+        reached = f"{1e3 * self.reached:.0f} ms" if math.isfinite(self.reached) else "not"
+        row = [f"{1e3 * self.calls[OURS].time:.0f} ms", reached, f"{self.at_equal_time:.4f}"]
+        for name in self.calls:
+            if name != OURS:
+                time, level = self.ratios(name)
+                row += [f"{time:.1f}", f"{level:.4f}"]
+        return row
+
+    @classmethod
+    def read(cls, kept: dict[str, Any]) -> Cell:
+        calls = {name: Calls(**each) for name, each in kept["calls"].items()}
+        return cls(calls, float(kept["reached"]), float(kept["at_equal_time"]))
+
+
+def called(library: Library, X: np.ndarray, n_clusters: int, seeds: int) -> Calls:
     seconds, inertias = [], []
     for seed in range(seeds):
         begun = perf_counter()
         centers = library(X, n_clusters, seed)
         seconds.append(perf_counter() - begun)
         inertias.append(inertia(X, centers))
-    return median(seconds), float(np.mean(inertias))
+    return Calls(seconds, inertias)
 
 
-def measured(
-    X: np.ndarray, n_clusters: int, others: Mapping[str, Library], seeds: int
-) -> tuple[list[str], dict[str, tuple[float, float]]]:
-    """Return the cells of a row, and the ratios of times and inertias by library."""
-    for library in (ours, *others.values()):
+def time_to_reach(level: float, X: np.ndarray, n_clusters: int, seeds: int) -> float:
+    """Return the median of the seconds until a default call of wolfmeans is at an inertia."""
+    seconds = []
+    for seed in range(seeds):
+        begun = perf_counter()
+        model = wolfmeans.KMeans(n_clusters, certify=None, random_state=seed).fit(X)
+        # What is done after the loop counts as done before it.
+        start = perf_counter() - begun - model.trace_.seconds[-1]
+        below = np.flatnonzero(model.trace_.sse <= level)
+        seconds.append(start + model.trace_.seconds[below[0]] if len(below) else math.inf)
+    return float(median(seconds))
+
+
+def with_as_much_time(seconds: float, X: np.ndarray, n_clusters: int, seeds: int) -> float:
+    """Return the mean inertia of wolfmeans with a time to spend."""
+    effort = min(seconds, MOST_EFFORT)
+    found = [
+        wolfmeans.KMeans(n_clusters, certify=None, random_state=seed, effort=effort).fit(X).inertia_
+        for seed in range(seeds)
+    ]
+    return float(np.mean(found))
+
+
+def measured(X: np.ndarray, n_clusters: int, others: Mapping[str, Library], seeds: int) -> Cell:
+    libraries = {OURS: ours, **others}
+    for library in libraries.values():
         library(X[: 40 * n_clusters], n_clusters, 0)  # whatever is loaded once
-    time, best = called(ours, X, n_clusters, seeds)
-    row, ratios = [f"{1e3 * time:.0f} ms"], {}
-    for name, library in others.items():
-        seconds, reached = called(library, X, n_clusters, seeds)
-        ratios[name] = (seconds / time, reached / best)
-        row += [f"{seconds / time:.1f}", f"{reached / best:.4f}"]
-    return row, ratios
+    calls = {name: called(each, X, n_clusters, seeds) for name, each in libraries.items()}
+    known = calls["scikit-learn"]
+    reached = time_to_reach(known.level, X, n_clusters, seeds)
+    some = with_as_much_time(known.time, X, n_clusters, min(seeds, 3))
+    return Cell(calls, reached, known.level / some)
 
 
-def summary(found: Mapping[str, Mapping[str, tuple[float, float]]]) -> list[str]:
+def summary(found: Mapping[str, Cell]) -> list[str]:
     """Write the means over all cells, and the worst ones, by library."""
     lines = []
-    for name in next(iter(found.values())):
-        times = {cell: ratios[name][0] for cell, ratios in found.items()}
-        worse = [cell for cell, ratios in found.items() if ratios[name][1] < 1.0]
-        mean = math.exp(np.mean(np.log(list(times.values()))))
-        level = float(np.mean([ratios[name][1] for ratios in found.values()]))
-        slowest = min(times, key=lambda cell: times[cell])
+    for name in next(iter(found.values())).calls:
+        if name == OURS:
+            continue
+        ratios = {cell: each.ratios(name) for cell, each in found.items()}
+        worse = [cell for cell, (_, level) in ratios.items() if level < 1.0]
+        mean = math.exp(np.mean([math.log(time) for time, _ in ratios.values()]))
+        slowest = min(ratios, key=lambda cell: ratios[cell][0])
+        level = float(np.mean([level for _, level in ratios.values()]))
         lines.append(
-            f"- {name}: {mean:.1f} times our time (least {times[slowest]:.1f}: {slowest}), "
+            f"- {name}: {mean:.1f} times our time (least {ratios[slowest][0]:.1f}: {slowest}), "
             f"{level:.4f} times our inertia"
             + (f"; lower than ours in {len(worse)}: {'; '.join(worse)}" if worse else "")
         )
+    times = [each.calls["scikit-learn"].time / each.reached for each in found.values()]
+    reached = [time for time in times if time > 0.0]
+    lines.append(
+        f"- The mean inertia of scikit-learn is reached in {len(reached)} of {len(times)} cells, "
+        f"{math.exp(np.mean(np.log(reached))):.1f} times as fast as scikit-learn (geometric mean)"
+    )
     return lines
+
+
+def page(found: Mapping[str, Cell], missing: list[str]) -> str:
+    """Write the tables of the benchmarks page."""
+    first = next(iter(found.values()))
+    others = [name for name in first.calls if name != OURS]
+    header = ["data", OURS, "reaches scikit-learn", "inertia at its time"]
+    header += [title for name in others for title in (f"{name}: time", "inertia")]
+    named = f" Missing: {', '.join(missing)}." if missing else ""
+    seeds = sorted({len(each.calls[OURS].seconds) for each in found.values()})
+    lines = [
+        f"{date.today().isoformat()}. {facts(machine(effective_threads(None)), versions([]))}. "
+        f"float32, {' to '.join(map(str, seeds))} seeds.{named}",
+        "",
+        table(header, [[name, *each.row()] for name, each in found.items()], left=1),
+        "",
+        *summary(found),
+    ]
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -197,30 +297,26 @@ def main() -> None:
     parser.add_argument("--only", help="cells whose names contain this")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--without", nargs="*", default=[], help="libraries to leave out")
+    parser.add_argument("--results", type=Path, help="a file that keeps cells from run to run")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     missing: list[str] = []
     others = {n: one for n, one in libraries(missing).items() if n not in options.without}
-    header = ["data", "wolfmeans", *(t for name in others for t in (f"{name}: time", "inertia"))]
-    rows, found = [], {}
+    kept: dict[str, Any] = {}
+    if options.results and options.results.exists():
+        kept = json.loads(options.results.read_text())
+    found = {}
     for name, (n_clusters, make) in cells().items():
-        if options.only and options.only not in name:
-            continue
-        X = np.ascontiguousarray(make(), dtype=np.float32)
-        row, found[name] = measured(X, n_clusters, others, options.seeds)
-        rows.append([name, *row])
-        print("  ".join(rows[-1]), flush=True)
-    named = f" Missing: {', '.join(missing)}." if missing else ""
-    lines = [
-        f"{date.today().isoformat()}. {facts(machine(effective_threads(None)), versions([]))}. "
-        f"float32, {options.seeds} seeds.{named}",
-        "",
-        table(header, rows, left=1),
-        "",
-        *summary(found),
-    ]
-    publish("\n".join(lines), options.write, MARK)
+        if options.only is None or options.only in name:
+            X = np.ascontiguousarray(make(), dtype=np.float32)
+            kept[name] = asdict(measured(X, n_clusters, others, options.seeds))
+            if options.results:
+                options.results.write_text(json.dumps(kept))
+        if name in kept:
+            found[name] = Cell.read(kept[name])
+            print("  ".join([name, *found[name].row()]), flush=True)
+    publish(page(found, missing), options.write, MARK)
 
 
 if __name__ == "__main__":

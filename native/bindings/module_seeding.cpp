@@ -15,11 +15,12 @@ using namespace wolfmeans::binding;
 namespace {
 
 template <class Real>
-void lexicographic_order(Array<const Real> X, Array<std::int64_t> order) {
+void lexicographic_order(Array<const Real> X, Array<std::int64_t> order, int n_threads) {
     check_short(X);
     check_vector(order, "order", X.shape(0));
+    check_threads(n_threads);
     const Released release;
-    wolfmeans::lexicographic_order(X.data(), X.shape(0), X.shape(1), order.data());
+    wolfmeans::lexicographic_order(X.data(), X.shape(0), X.shape(1), n_threads, order.data());
 }
 
 template <class Real>
@@ -61,9 +62,51 @@ void row_hashes(Array<const Real> X, Array<std::uint64_t> hashes, int n_threads)
     wolfmeans::row_hashes(X.data(), X.shape(0), X.shape(1), n_threads, hashes.data());
 }
 
+// The highest bits of hashes that tell 2^bits buckets apart.
+int bits_of(std::size_t buckets) {
+    const bool power = buckets > 0 && (buckets & (buckets - 1)) == 0;
+    require(power && buckets <= std::size_t{1} << 24, "buckets must be a power of two up to 2^24");
+    int bits = 0;
+    while (std::size_t{1} << bits < buckets)
+        ++bits;
+    return bits;
+}
+
+std::size_t rows_below(Array<const std::uint64_t> hashes, std::uint64_t key,
+                       Array<const double> limits, Array<std::int64_t> rows, int n_threads) {
+    check_vector(hashes, "hashes", hashes.size());
+    check_vector(limits, "limits", limits.size());
+    check_vector(rows, "rows", hashes.size());
+    check_threads(n_threads);
+    const int bits = bits_of(limits.size());
+    const Released release;
+    if (hashes.size() == 0) return 0;
+    return wolfmeans::rows_below(hashes.data(), hashes.size(), key, limits.data(), bits, n_threads,
+                                 rows.data());
+}
+
+void bucket_masses(Array<const std::uint64_t> hashes, Array<const double> masses, Weights weights,
+                   int shift, Array<std::int64_t> sums, int n_threads) {
+    const std::size_t n = hashes.size();
+    check_vector(hashes, "hashes", n);
+    check_vector(masses, "masses", n);
+    const double* const given = check_weights(weights, n);
+    check_vector(sums, "sums", sums.size());
+    require(shift >= -2000 && shift <= 2000, "shift must be in -2000..2000");
+    check_threads(n_threads);
+    const int bits = bits_of(sums.size());
+    bool fits = true;
+    {
+        const Released release;
+        fits = wolfmeans::bucket_masses(hashes.data(), n, masses.data(), given, shift, bits,
+                                        n_threads, sums.data());
+    }
+    require(fits, "masses must not be negative, and fit their sums");
+}
+
 template <class Real>
 void define_seeding_of(nb::module_& m) {
-    m.def("lexicographic_order", &lexicographic_order<Real>, "X"_a, "order"_a,
+    m.def("lexicographic_order", &lexicographic_order<Real>, "X"_a, "order"_a, "n_threads"_a = 1,
           "The rows of X in lexicographic order; equal rows keep theirs.\n\n"
           "IN: X (n, d). OUT: order (n,) int64.");
     m.def("kmeans_plus_plus", &kmeans_plus_plus<Real>, "X"_a, "weights"_a.none(), "order"_a,
@@ -80,6 +123,15 @@ void define_seeding_of(nb::module_& m) {
 } // namespace
 
 void define_seeding(nb::module_& m) {
+    m.def("rows_below", &rows_below, "hashes"_a, "key"_a, "limits"_a, "rows"_a, "n_threads"_a,
+          "The rows whose uniforms, by the key, are below the limits of their buckets.\n\n"
+          "IN: hashes (n,) uint64; limits (2**bits,), one for each value of the highest bits.\n"
+          "OUT: rows (n,) int64, the first ones in ascending order. Returns how many.");
+    m.def("bucket_masses", &bucket_masses, "hashes"_a, "masses"_a, "weights"_a.none(), "shift"_a,
+          "sums"_a, "n_threads"_a,
+          "The sums of masses times 2**shift, rounded down, by the highest bits of the hash.\n\n"
+          "IN: hashes (n,) uint64; masses (n,); weights (n,), factors of the masses, or None.\n"
+          "OUT: sums (2**bits,) int64.");
     define_seeding_of<float>(m);
     define_seeding_of<double>(m);
 }

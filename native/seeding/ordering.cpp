@@ -1,7 +1,8 @@
 // Rows are sorted column by column. In a range of rows that are still tied, the entries of the next
 // column become integers in the same order; the upper 32 bits of what tells them apart are sorted
 // by radix, and each group that is then still tied is a smaller range: with the lower bits of the
-// same column to look at, or with the next column.
+// same column to look at, or with the next column. With several threads, the rows first go to
+// buckets by the highest bits of the first column, and threads take buckets.
 #include "seeding/ordering.hpp"
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "runtime/interrupts.hpp"
+#include "runtime/threads.hpp"
 
 namespace wolfmeans {
 namespace {
@@ -149,18 +151,77 @@ private:
     std::vector<Range> pending_;
 };
 
+// Where the buckets of the first column begin in `rows`, which become the rows by bucket, in
+// ascending order in each; no buckets if the column is constant.
+template <class Real>
+std::vector<std::size_t> rows_by_bucket(const Real* X, std::size_t n, std::size_t d,
+                                        std::size_t chunks, std::vector<Row>& rows) {
+    using Bits = decltype(ordered_bits(Real{}));
+    const auto bits = [=](std::size_t row) { return ordered_bits(X[row * d]); };
+    std::vector<Bits> least(chunks, std::numeric_limits<Bits>::max()), most(chunks, 0);
+    over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+        Bits low = least[chunk], high = 0;
+        for (std::size_t i = begin; i < end; ++i) {
+            low = std::min(low, bits(i));
+            high = std::max(high, bits(i));
+        }
+        least[chunk] = low;
+        most[chunk] = high;
+    });
+    const Bits low = *std::min_element(least.begin(), least.end());
+    const Bits high = *std::max_element(most.begin(), most.end());
+    if (low == high) return {};
+    const int shift = std::max(0, static_cast<int>(std::bit_width(high - low)) - digit_bits);
+    const auto bucket_of = [&](std::size_t row) {
+        return static_cast<std::size_t>((bits(row) - low) >> shift);
+    };
+    std::vector<std::size_t> places(chunks * n_buckets);
+    over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+        std::size_t* const counts = places.data() + chunk * n_buckets;
+        for (std::size_t i = begin; i < end; ++i)
+            ++counts[bucket_of(i)];
+    });
+    std::vector<std::size_t> starts;
+    std::size_t sum = 0;
+    for (std::size_t bucket = 0; bucket < n_buckets; ++bucket) {
+        starts.push_back(sum);
+        for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+            sum += std::exchange(places[chunk * n_buckets + bucket], sum);
+    }
+    starts.push_back(n);
+    over_rows(n, chunks, 1, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+        std::size_t* const place = places.data() + chunk * n_buckets;
+        for (std::size_t i = begin; i < end; ++i)
+            rows[place[bucket_of(i)]++] = static_cast<Row>(i);
+    });
+    return starts;
+}
+
 } // namespace
 
 template <class Real>
-void lexicographic_order(const Real* X, std::size_t n, std::size_t d, std::int64_t* order) {
+void lexicographic_order(const Real* X, std::size_t n, std::size_t d, int n_threads,
+                         std::int64_t* order) {
     std::vector<Row> rows(n);
-    for (std::size_t i = 0; i < n; ++i)
-        rows[i] = static_cast<Row>(i);
-    LexicographicSort<Real>(X, d).sort(rows.data(), n);
+    // Counted in coordinate operations: a row is looked at some times, at scattered places.
+    const std::size_t chunks = worthwhile_threads(n, 32.0 * static_cast<double>(n), n_threads);
+    std::vector<std::size_t> starts;
+    if (chunks > 1 && d > 0) starts = rows_by_bucket(X, n, d, chunks, rows);
+    if (starts.empty()) {
+        for (std::size_t i = 0; i < n; ++i)
+            rows[i] = static_cast<Row>(i);
+        LexicographicSort<Real>(X, d).sort(rows.data(), n);
+    } else {
+        over_blocks(n_buckets, chunks, 16, [&](std::size_t, std::size_t begin, std::size_t end) {
+            LexicographicSort<Real> sort(X, d);
+            for (std::size_t bucket = begin; bucket < end; ++bucket)
+                sort.sort(rows.data() + starts[bucket], starts[bucket + 1] - starts[bucket]);
+        });
+    }
     std::copy(rows.begin(), rows.end(), order);
 }
 
-template void lexicographic_order(const float*, std::size_t, std::size_t, std::int64_t*);
-template void lexicographic_order(const double*, std::size_t, std::size_t, std::int64_t*);
+template void lexicographic_order(const float*, std::size_t, std::size_t, int, std::int64_t*);
+template void lexicographic_order(const double*, std::size_t, std::size_t, int, std::int64_t*);
 
 } // namespace wolfmeans

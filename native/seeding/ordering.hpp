@@ -12,6 +12,7 @@ namespace wolfmeans {
 //   X      IN   (n, d) row-major, finite, n < 2^32
 //   order  OUT  (n,) row numbers
 template <class Real>
-void lexicographic_order(const Real* X, std::size_t n, std::size_t d, std::int64_t* order);
+void lexicographic_order(const Real* X, std::size_t n, std::size_t d, int n_threads,
+                         std::int64_t* order);
 
 } // namespace wolfmeans

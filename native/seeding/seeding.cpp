@@ -156,13 +156,18 @@ public:
                     sketch_.set_closest(row, closest_[row]);
             }
         });
-        double largest = 0.0;
-        for (std::size_t i = 0; i < n_; ++i) {
-            const double mass = weights_ ? weights_[i] * closest_[i] : closest_[i];
-            if (!(mass <= std::numeric_limits<double>::max())) return false;
-            largest = std::max(largest, mass);
-        }
-        return largest < std::numeric_limits<double>::max() / (4.0 * static_cast<double>(n_));
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        std::vector<double> largest(chunks);
+        over_rows(n_, chunks, tile_rows, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+            double own = 0.0;
+            for (std::size_t i = begin; i < end; ++i) {
+                const double mass = weights_ ? weights_[i] * closest_[i] : closest_[i];
+                own = mass <= own ? own : mass < infinity ? mass : infinity; // also for a NaN
+            }
+            largest[chunk] = own;
+        });
+        return *std::max_element(largest.begin(), largest.end()) <
+               std::numeric_limits<double>::max() / (4.0 * static_cast<double>(n_));
     }
 
     // Choose the other seeds; return how many there are in all.

@@ -246,6 +246,10 @@ def _climb(c):
     return [X, weights, prices, c.reals(c.k, X.shape[1], real=np.float64), Fixed(3), out(c.k), 2]
 
 
+def _hashes(c):
+    return c.rng.integers(2**63, size=c.n, dtype=np.int64).astype(np.uint64) * np.uint64(2)
+
+
 def _plus_plus(c):
     c.n = max(1, c.n)
     X = c.points()
@@ -308,7 +312,15 @@ FUNCTIONS = {
     "exponent_range": lambda c: [c.points(), c.threads],
     "digest": lambda c: [c.points()],
     "row_hashes": lambda c: [c.points(), out(c.n, real=np.uint64), c.threads],
-    "lexicographic_order": lambda c: [c.points(), out(c.n, real=np.int64)],
+    "lexicographic_order": lambda c: [c.points(), out(c.n, real=np.int64), c.threads],
+    "rows_below": lambda c: [
+        *(_hashes(c), int(c.rng.integers(2**63)), c.reals(8, real=np.float64)),
+        *(out(c.n, real=np.int64), c.threads),
+    ],
+    "bucket_masses": lambda c: [
+        *(_hashes(c), c.rng.uniform(size=c.n), c.maybe_weights(), 30, out(8, real=np.int64)),
+        c.threads,
+    ],
     "kmeans_plus_plus": _plus_plus,
     "center_step": lambda c: [
         *(c.centers(), c.centers(), c.reals(c.k, c.d, real=np.float64) * 1e-20),

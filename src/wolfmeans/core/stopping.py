@@ -18,6 +18,7 @@ from wolfmeans.core.choices import TOLERANCE_SCALES as TOLERANCE_SCALES
 from wolfmeans.core.solution import Record, Status
 
 _ROUNDING = Fraction(4, 2**53)
+_WHOLE = 2.0**52
 _DEFAULT_TOL = {"decrease": 1e-6, "gap": 1e-6, "shift": 1e-4, "stationary": 0.0}
 
 
@@ -168,6 +169,9 @@ def steps_until_spent(value: float, lower_bound: float, cost: float) -> int | No
     >>> steps_until_spent(10.0, 0.0, 0.0) is None
     True
     """
+    if lower_bound == 0 < value < cost * _WHOLE and (whole := round(value / cost)) == value / cost:
+        # A rounded quotient is off by less than the tolerance below, and fractions take long.
+        return max(1, whole)
     budget = Fraction(value) - Fraction(lower_bound)
     if budget <= 0:
         return 1

@@ -19,6 +19,7 @@ from wolfmeans.core.draws import scaled
 from wolfmeans.core.workspace import Centers, Distances, Labels
 from wolfmeans.exact.hashing import Hashes, row_hashes, uniforms
 from wolfmeans.exact.limbs import combined
+from wolfmeans.exact.native import bucket_masses, native_is_available, rows_below
 from wolfmeans.exact.ordering import lexicographic_order
 
 Masses = NDArray[np.int64]
@@ -40,13 +41,24 @@ class HashMasses(NamedTuple):
 
 def buckets_of(hashes: Hashes, bits: int, level: int = 0) -> NDArray[np.int64]:
     """Return which of 2**bits buckets each hash is in, by its highest bits, or the next ones."""
+    if bits == 0:
+        return np.zeros(len(hashes), dtype=np.int64)
     highest = (hashes << np.uint64(level * bits)) >> np.uint64(64 - bits)
     buckets: NDArray[np.int64] = highest.astype(np.int64)
     return buckets
 
 
-def below(hashes: Hashes, key: int, limits: Sequence[Limits], first: int = 0) -> NDArray[np.int64]:
-    """Return the places of hashes whose uniforms are below all limits, from level `first` on."""
+def below(
+    hashes: Hashes, key: int, limits: Sequence[Limits], first: int = 0, n_threads: int | None = None
+) -> NDArray[np.int64]:
+    """Return the places of hashes whose uniforms are below all limits, from level `first` on.
+
+    With a number of threads, in native code.
+    """
+    if n_threads is not None and first == 0 and limits:
+        places = rows_below(hashes, key, limits[0], n_threads)
+        found: NDArray[np.int64] = places[below(hashes[places], key, limits[1:], 1)]
+        return found
     places = np.arange(len(hashes))
     chance = uniforms(hashes, key)
     for level, some in enumerate(limits, first):
@@ -220,6 +232,9 @@ class Part:
     def __init__(self, rows: Rows, state: State | None = None) -> None:
         self._rows = rows
         self.state = State(rows.row_hashes()) if state is None else state
+        # The reference engine is the specification, also of this.
+        native = native_is_available() and getattr(rows, "engine", "reference") == "cpu"
+        self._n_threads: int | None = getattr(rows, "n_threads", 1) if native else None
 
     def size(self) -> int:
         """Return the number of rows."""
@@ -241,18 +256,21 @@ class Part:
 
     def bucket_masses(self, shift: int, bits: int, key: int = 0, *limits: Limits) -> Masses:
         """Return the (2**bits,) sums of scaled masses by the highest bits, or by the next ones."""
-        hashes, masses = self.state.hashes, self._masses()
+        hashes, n_threads = self.state.hashes, self._n_threads
+        if n_threads is not None and not limits and self.state.closest is not None:
+            closest, weights = self.state.closest, self._rows.weights
+            return bucket_masses(hashes, closest, weights, shift, bits, n_threads)
+        masses = self._masses()
         if limits:
-            rows = below(hashes, key, limits)
+            rows = below(hashes, key, limits, n_threads=n_threads)
             hashes, masses = hashes[rows], masses[rows]
         return sums_in_buckets(HashMasses(hashes, scaled(masses, shift)), bits, len(limits))
 
     def listed(self, shift: int, key: int, *limits: Limits) -> HashMasses:
         """Return the masses of the rows whose uniforms are below the limits of their buckets."""
-        rows = below(self.state.hashes, key, limits)
-        return merged_masses(
-            [HashMasses(self.state.hashes[rows], scaled(self._masses()[rows], shift))]
-        )
+        rows = below(self.state.hashes, key, limits, n_threads=self._n_threads)
+        masses = self._masses()[rows]
+        return merged_masses([HashMasses(self.state.hashes[rows], scaled(masses, shift))])
 
     def points(self, hashes: Hashes) -> Centers:
         """Return the distinct points of positive weight that have one of these hashes."""
@@ -278,7 +296,7 @@ class Part:
 
     def sample(self, key: int, share: float) -> RowSample:
         """Return the rows of positive weight whose uniforms, by the key, are below the share."""
-        rows = np.flatnonzero(uniforms(self.state.hashes, key) < share)
+        rows = below(self.state.hashes, key, [np.array([share])], n_threads=self._n_threads)
         if self._rows.weights is not None:
             rows = rows[self._rows.weights[rows] > 0]
         return self._taken(rows)

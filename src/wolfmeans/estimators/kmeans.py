@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
@@ -63,6 +64,7 @@ from wolfmeans.fitting.fit import (
     Start,
     best_of_starts,
     certificate_of,
+    lent_generators,
     opened_for_fit,
     polished,
     run,
@@ -73,7 +75,7 @@ from wolfmeans.fitting.multilevel import bytes_of_samples, multilevel_seeds
 from wolfmeans.fitting.polish import POLISHES
 from wolfmeans.inputs import validation
 from wolfmeans.seeding.in_parts import seeds_in_parts
-from wolfmeans.seeding.methods import choose_seeds, worth_sampling
+from wolfmeans.seeding.methods import choose_seeds, enough_rows, worth_sampling
 
 _DEFAULT_SEEDS = ("multilevel", "k-means++", "greedy-k-means++")
 # Multiplications for the optimum of one column: about a second.
@@ -230,7 +232,7 @@ class FitFromStarts(CenterEstimator):
 
             def chosen(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
                 other = "k-means++" if method == "multilevel" else method
-                if method == "multilevel" and worth_sampling(ws.n_points, self.n_clusters):
+                if method == "multilevel" and enough_rows(ws.n_points):
                     threads = effective_threads(self.n_threads)
                     found = multilevel_seeds(ws, self.n_clusters, random, threads)
                     if found is not None:
@@ -391,8 +393,9 @@ class KMeans(FitFromStarts):
     n_clusters : int, default=8
         The number of clusters K.
     init : str, callable or array of shape (n_clusters, n_features), default="multilevel"
-        Initial centers: "multilevel" (k-means++ on samples; on all points if there are fewer than
-        16,384), "k-means++" (greedy), "plain-k-means++", "k-means||" or "random".
+        Initial centers: "multilevel" (found in samples, more than wanted, and merged; greedy
+        k-means++ for fewer than 16,384 points), "k-means++" (greedy), "plain-k-means++",
+        "k-means||" or "random".
     n_init : "auto" or int, default="auto"
         Number of starts; the best result is kept. "auto" is 10 for "random" and callables, else 1.
     max_iter : int or None, default=300
@@ -530,16 +533,21 @@ class KMeans(FitFromStarts):
         self._set_parameters(locals())
 
     def _fit(self, data: OpenedForFit) -> None:
+        with lent_generators() as seeded:
+            self._fit_from(data, seeded)
+
+    def _fit_from(self, data: OpenedForFit, seeded: Callable[[int], RandomState]) -> None:
         X, begun, workspace, exponent = data.X, data.begun, data.workspace, data.exponent
         n_threads = effective_threads(self.n_threads)
-        generator = check_random_state(self.random_state)
+        is_seed = isinstance(self.random_state, int | np.integer)
+        generator = (seeded if is_seed else check_random_state)(self.random_state)
         # Captures X only: capturing `data` would be a reference cycle, which delays freeing it.
         notes_on_scales = cache(lambda: scale_notes(X))
         workspace.meanwhile = notes_on_scales
 
         optimum = self._optimum_of(data)
         best, notes = self._best_of_starts(
-            X, workspace, exponent, generator, n_threads, optimum=optimum
+            X, workspace, exponent, generator, seeded, n_threads, optimum=optimum
         )
         if self.effort is not None and optimum is None:
             best = self._search(best, begun, workspace, exponent, generator)
@@ -597,7 +605,8 @@ class KMeans(FitFromStarts):
         X: Any,
         workspace: Workspace,
         exponent: int,
-        generator: np.random.RandomState,
+        generator: RandomState,
+        seeded: Callable[[int], RandomState],
         n_threads: int,
         *,
         optimum: Optimum | None = None,
@@ -615,8 +624,11 @@ class KMeans(FitFromStarts):
             # One start after the other, so that the file says which of them have finished.
             further |= {"kind": kept.problem, "at_once": False}
 
+        # A function of the caller may keep the generator that it is given.
+        made = RandomState if callable(self.init) else seeded
+
         def begin(number: int, n_threads: int) -> Start:
-            random = cache(lambda: np.random.RandomState(states[number]))
+            random = cache(lambda: made(states[number]))
             twin = workspace.fork(n_threads)
             seeds = kept.seeds_of(number) if kept is not None else None
             if seeds is None:

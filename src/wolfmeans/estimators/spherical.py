@@ -35,7 +35,7 @@ from wolfmeans.files.source import Source
 from wolfmeans.files.unit_source import UnitSource
 from wolfmeans.fitting.fit import Fit, OpenedForFit, Start, best_of_starts, certificate_of
 from wolfmeans.inputs import validation
-from wolfmeans.seeding.methods import worth_sampling
+from wolfmeans.seeding.methods import enough_rows
 
 _LIKE_KMEANS = (
     *("n_clusters", "init", "n_init", "max_iter", "tol", "verbose", "random_state", "algorithm"),
@@ -115,7 +115,7 @@ class OnTheSphere(FitFromStarts):
 
         def directed(ws: Workspace, random: RandomSource) -> NDArray[np.floating]:
             seeds = seeds_from(ws, random)
-            if not sampled or not worth_sampling(ws.n_points, self.n_clusters):
+            if not sampled or not enough_rows(ws.n_points):
                 return seeds
             none = without_direction(seeds)
             directions: NDArray[np.floating] = unit_rows(seeds[~none])

@@ -44,6 +44,28 @@ def native_is_available() -> bool:
     return _native is not None
 
 
+def rows_below(
+    hashes: NDArray[np.uint64], key: int, limits: NDArray[np.float64], n_threads: int
+) -> NDArray[np.int64]:
+    """Return the rows whose uniforms are below the limits of their buckets (native/seeding)."""
+    rows = np.empty(len(hashes), dtype=np.int64)
+    return rows[: _native.rows_below(hashes, key, limits, rows, n_threads)]
+
+
+def bucket_masses(
+    hashes: NDArray[np.uint64],
+    masses: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    shift: int,
+    bits: int,
+    n_threads: int,
+) -> NDArray[np.int64]:
+    """Return the (2**bits,) sums of scaled masses by the highest bits of the hash."""
+    sums = np.empty(1 << bits, dtype=np.int64)
+    _native.bucket_masses(hashes, masses, weights, shift, sums, n_threads)
+    return sums
+
+
 def working_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     """Return the dtype in which numbers are clustered; only native single precision is kept.
 
@@ -192,7 +214,7 @@ class NativeKernels:
     def order(self) -> NDArray[np.int64]:
         """Return the rows in an order that depends on their values alone (exact.ordering)."""
         order = np.empty(len(self.X), dtype=np.int64)
-        _native.lexicographic_order(self.X, order)
+        _native.lexicographic_order(self.X, order, self.n_threads)
         return order
 
     def row_hashes(self) -> NDArray[np.uint64]:

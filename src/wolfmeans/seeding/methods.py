@@ -27,7 +27,7 @@ from wolfmeans.engines.sampling import Part, Parts, WholePart
 from wolfmeans.seeding.oversampling import sample_candidates
 
 FEWEST_ROWS = 1 << 14
-"""Of fewer rows, all are the smallest sample of the multilevel start: greedy k-means++ chooses."""
+"""Of fewer rows, the multilevel start is greedy k-means++."""
 _FEWEST_SAMPLED, _SAMPLED_PER_CLUSTER = 2048, 16
 _FEWEST_PER_CLUSTER = 256
 
@@ -35,6 +35,11 @@ _FEWEST_PER_CLUSTER = 256
 def smallest_sample(n_clusters: int) -> int:
     """Return the size of the smallest sample of the multilevel start (`fitting.multilevel`)."""
     return max(_FEWEST_SAMPLED, _SAMPLED_PER_CLUSTER * n_clusters)
+
+
+def enough_rows(n_points: int) -> bool:
+    """Whether the multilevel start does more than greedy k-means++."""
+    return n_points >= FEWEST_ROWS
 
 
 def worth_sampling(n_values: float, n_clusters: int) -> bool:

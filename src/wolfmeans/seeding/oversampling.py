@@ -36,12 +36,14 @@ from numpy.typing import NDArray
 
 from wolfmeans.core.draws import INTEGER_BITS, integer_shift
 from wolfmeans.core.workspace import Centers
-from wolfmeans.engines.sampling import Masses, Parts
+from wolfmeans.engines.sampling import HashMasses, Masses, Parts
 from wolfmeans.exact.hashing import Hashes, stream, uniforms
 
 _ROUNDS = 5
 _OVERSAMPLING = 2
 _FEWEST_BUCKET_BITS, _MOST_BUCKET_BITS = 8, 18
+_BITS_PER_BUCKET = 4
+"""A bucket has about two to this many rows: with fewer, its sum costs as much as listing them."""
 # Up to this many values are listed without refinement, 16 bytes each.
 _FEW_VALUES = 1 << 20
 _HASH_BITS = 64
@@ -91,6 +93,8 @@ class Drawn(NamedTuple):
     """T: the scaled mass of all rows."""
     shift: int
     """Masses are scaled by this power of two."""
+    mass: float = 0.0
+    """The scaled mass of the drawn values."""
 
     def share(self, masses: Masses) -> NDArray[np.float64]:
         """Return L M / T for the scaled masses of some values."""
@@ -106,11 +110,13 @@ def draw_by_mass(parts: Parts, expected: int, key: int) -> Drawn:
     drawn = Drawn(np.zeros(0, np.uint64), expected, float(sums.sum()), shift)
     if drawn.total == 0:
         return drawn
-    return drawn._replace(hashes=_sample(parts, shift, sums, drawn.share, key))
+    hashes, masses = _sample(parts, shift, sums, drawn.share, key)
+    return drawn._replace(hashes=hashes, mass=float(masses.sum()))
 
 
 def _bucket_bits(parts: Parts) -> int:
-    return min(max(parts.size().bit_length(), _FEWEST_BUCKET_BITS), _MOST_BUCKET_BITS)
+    bits = parts.size().bit_length() - _BITS_PER_BUCKET
+    return min(max(bits, _FEWEST_BUCKET_BITS), _MOST_BUCKET_BITS)
 
 
 def _first_candidate(parts: Parts, shift: int, seed: int) -> Centers:
@@ -124,7 +130,7 @@ def _first_candidate(parts: Parts, shift: int, seed: int) -> Centers:
             return 1.0 / (1.0 + total / masses.astype(np.float64))
 
     for attempt in count(_ATTEMPTS):
-        alone = _sample(parts, shift, sums, share, stream(seed, attempt))
+        alone = _sample(parts, shift, sums, share, stream(seed, attempt)).hashes
         if len(alone) == 1:
             return parts.points(alone)
     raise AssertionError("unreachable: there is no last attempt")
@@ -136,8 +142,8 @@ def _sample(
     sums: Masses,
     share: Callable[[Masses], NDArray[np.float64]],
     key: int,
-) -> Hashes:
-    """Return the hashes whose uniforms are below their shares, which grow with the masses."""
+) -> HashMasses:
+    """Return the values whose uniforms are below their shares, which grow with the masses."""
     limits, n = [share(sums)], parts.size()
     bits = len(sums).bit_length() - 1
     expected = n * float(np.minimum(limits[0], 1.0).mean())
@@ -147,5 +153,5 @@ def _sample(
         if expected > before / 2:
             break
     hashes, masses = parts.listed(shift, key, *limits)
-    sampled: Hashes = hashes[uniforms(hashes, key) < share(masses)]
-    return sampled
+    sampled = uniforms(hashes, key) < share(masses)
+    return HashMasses(hashes[sampled], masses[sampled])
