@@ -71,6 +71,10 @@ class Divergence(ABC):
     positive_only = False
     """Whether `check` refuses negative values; scikit-learn's tag of this name."""
 
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({given})"
+
     @abstractmethod
     def distances(self, X: Floats, centers: Floats) -> Floats:
         """Return the (n, K) divergences of points from centers, at least 0."""
@@ -220,7 +224,11 @@ class Mixed(Divergence):
         if not 0 < gamma < math.inf:
             raise ValueError(f"gamma must be a positive number; got {gamma!r}")
         self.categorical, self.gamma = categorical, gamma
-        self.name = "mismatches" if categorical == "all" else "distances of mixed columns"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What is summed."""
+        return "mismatches" if self.categorical == "all" else "distances of mixed columns"
 
     def _is_categorical(self, n_columns: int) -> NDArray[np.bool_]:
         chosen = np.ones(n_columns, dtype=bool)
