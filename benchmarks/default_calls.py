@@ -219,7 +219,7 @@ def time_to_reach(level: float, X: np.ndarray, n_clusters: int, seeds: int) -> f
     seconds = []
     for seed in range(seeds):
         begun = perf_counter()
-        model = wolfmeans.KMeans(n_clusters, certify=None, random_state=seed).fit(X)
+        model = wolfmeans.KMeans(n_clusters, bound=None, random_state=seed).fit(X)
         # What is done after the loop counts as done before it.
         start = perf_counter() - begun - model.trace_.seconds[-1]
         below = np.flatnonzero(model.trace_.sse <= level)
@@ -231,7 +231,7 @@ def with_as_much_time(seconds: float, X: np.ndarray, n_clusters: int, seeds: int
     """Return the mean inertia of wolfmeans with a time to spend."""
     effort = min(seconds, MOST_EFFORT)
     found = [
-        wolfmeans.KMeans(n_clusters, certify=None, random_state=seed, effort=effort).fit(X).inertia_
+        wolfmeans.KMeans(n_clusters, bound=None, random_state=seed, effort=effort).fit(X).inertia_
         for seed in range(seeds)
     ]
     return float(np.mean(found))

@@ -47,7 +47,7 @@ def test_the_script_is_declared_and_its_dependencies_are_an_extra():
     project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
     assert project["scripts"] == {"wolfmeans": "wolfmeans.commands.cli:main"}
     extra = project["optional-dependencies"]["cli"]
-    assert [text.partition(">")[0] for text in extra] == ["polars", "rich", "typer"]
+    assert [text.partition(">")[0] for text in extra] == ["jinja2", "polars", "rich", "typer"]
     assert not any(text.startswith(("polars", "rich", "typer")) for text in project["dependencies"])
 
 

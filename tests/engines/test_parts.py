@@ -132,7 +132,7 @@ def test_policies_ties_and_lost_labels(instance, seed, empty, share):
     assert_same_fit(found, whole)
     certificates = [
         certificate_of(
-            one, instance.X, bound=None, notes=(), random=lambda: np.random.RandomState(0)
+            one, instance.X, method=None, notes=(), random=lambda: np.random.RandomState(0)
         )
         for one in (found, whole)
     ]
@@ -457,7 +457,7 @@ def test_parts_that_must_not_be_gathered_say_so():
     few.place.may_gather = False
     found = fit(few, X[:4].copy())
     certificate = certificate_of(
-        found, X, bound=None, notes=(), random=lambda: np.random.RandomState(0)
+        found, X, method=None, notes=(), random=lambda: np.random.RandomState(0)
     )
     assert (certificate.empty_clusters, certificate.candidate_decrease) == (2, 0.0)
     with pytest.raises(NotImplementedError, match="all points in one place"):

@@ -80,7 +80,7 @@ def assert_same_answers(parted, whole, point):
 
 def assert_same_certificates(a, b, X):
     one, other = (
-        certificate_of(each, X, bound=None, notes=(), random=lambda: np.random.RandomState(0))
+        certificate_of(each, X, method=None, notes=(), random=lambda: np.random.RandomState(0))
         for each in (a, b)
     )
     assert one == replace(other, engine=one.engine)
@@ -338,7 +338,7 @@ def test_nothing_of_the_size_of_the_data_comes_back(weighted, lattice):
     parts = Weighed(cut(X, weights, [n // 2, n - 100]))
     mass = kept_mass(Fraction(1, 10), weights, n)
     found = fit(TrimmedParts(PartsWorkspace(parts), mass), seeds, max_steps=4)
-    certificate_of(found, X, bound=None, notes=(), random=lambda: np.random.RandomState(0))
+    certificate_of(found, X, method=None, notes=(), random=lambda: np.random.RandomState(0))
     found.problem.trimmed_mass()
     assert 10_000 < Weighed.largest < n * 8 / 2
 

@@ -123,7 +123,7 @@ def test_merged_seeds_lead_below_those_of_greedy_k_means_pp(small_samples, n_clu
     X = centers[rng.integers(n_clusters, size=1500)] + 0.3 * rng.normal(size=(1500, 4))
 
     def mean_inertia(init):
-        fits = [KMeans(n_clusters, init=init, random_state=s, certify=None) for s in range(20)]
+        fits = [KMeans(n_clusters, init=init, random_state=s, bound=None) for s in range(20)]
         return np.mean([km.fit(X).inertia_ for km in fits])
 
     assert mean_inertia("multilevel") < mean_inertia("k-means++")

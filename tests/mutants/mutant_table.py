@@ -292,8 +292,8 @@ PYTHON_MUTANTS = [
         ),
         (
             "sums of groups rounded as single points",
-            "value = (total - _MORE * _U * lost) * (1.0 - (largest + 7) * _U)",
-            "value = (total - _MORE * _U * lost) * (1.0 - 8 * _U)",
+            "value = (total - _MORE * _U * lost - tiny) * (1.0 - (largest + 7) * _U)",
+            "value = (total - _MORE * _U * lost - tiny) * (1.0 - 8 * _U)",
             "a sum of many weights may be too small by many units",
             "test_the_roots_of_heavy_groups_are_covered",
         ),

@@ -100,7 +100,8 @@ class FitFromStarts(CenterEstimator):
     def _validate_params(self) -> None:
         """Check the parameters as scikit-learn does, plain values once."""
         validation.validate_parameters(self)
-        self._memory_limit()  # also where data in memory does not need it
+        if getattr(self, "memory_limit", None) is not None:
+            self._memory_limit()  # a bad one is refused for data in memory, too
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Cluster X.
