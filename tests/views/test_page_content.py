@@ -416,9 +416,7 @@ def test_labels_may_be_a_column_of_the_frame(frame):
 
 
 def test_a_missing_label_is_told_with_its_row(frame):
-    with pytest.raises(
-        ValueError, match="first at row 3; leave these rows out, or give them the label"
-    ):
+    with pytest.raises(ValueError, match="first at row 3; leave these rows out, or give them"):
         report.page(X=frame.drop(columns=["size"]), labels="town", id="key")
     with pytest.raises(ValueError, match="labels are missing, the first at row 1"):
         judge(np.eye(3), [0.0, np.nan, 1.0])

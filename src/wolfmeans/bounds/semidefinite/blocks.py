@@ -57,14 +57,8 @@ def semidefinite_in_blocks(
 
     Parameters
     ----------
-    X : array of shape (n, d)
-        Validated points.
-    n_clusters : int
-        K, at least 2.
-    weights : array of shape (n,) or None
-        At least 0; None for ones.
-    labels, centers : arrays of shape (n,) and (K, d)
-        A good clustering.
+    X, n_clusters, weights, labels, centers
+        The problem and a good clustering, as for `matched_parts.semidefinite_in_parts`.
     settings : Settings
         Search and last proof are done within its `seconds`, unless the first steps take longer.
     n_blocks : int or None
