@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,8 +18,7 @@ from wolfmeans.certificate.record import Certificate
 from wolfmeans.core.constrained import POLICIES, ConstrainedProblem, size_limits, size_range
 from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.transport import SizeLimits
-from wolfmeans.engines import Chosen, Work, effective_threads, get_engine
-from wolfmeans.engines.choosing import STEPS
+from wolfmeans.engines import Chosen, effective_threads, get_engine
 from wolfmeans.engines.sized import Part, SizeLimited, cost_terms
 from wolfmeans.engines.tensors import OnDevice
 from wolfmeans.estimators.kmeans import FitFromStarts, KMeans
@@ -28,8 +26,6 @@ from wolfmeans.estimators.parameters import Bound, Empty, Stop, ToleranceScale
 from wolfmeans.fitting.fit import (
     Fit,
     OpenedForFit,
-    Start,
-    best_of_starts,
     certificate_of,
     scale_notes,
 )
@@ -123,6 +119,8 @@ class ConstrainedKMeans(FitFromStarts):
     """
 
     checkpoint = None
+    _problem = ConstrainedProblem
+    _runs_at_once = False
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
         **{name: KMeans._parameter_constraints[name] for name in _LIKE_KMEANS},
         # Numbers, or one for each cluster: `size_limits` says what is wrong with others.
@@ -184,10 +182,6 @@ class ConstrainedKMeans(FitFromStarts):
             )
         return Chosen(get_engine(self.engine))
 
-    def _work(self, n_threads: int) -> Work:
-        passes = min(STEPS, self.max_iter or STEPS)
-        return Work(self.n_clusters, n_threads, passes, starts=self._number_of_starts())
-
     def _limits(self, weights: NDArray[np.float64] | None, n: int) -> SizeLimits:
         return size_limits(self.size_min, self.size_max, self.n_clusters, weights, n)
 
@@ -195,34 +189,13 @@ class ConstrainedKMeans(FitFromStarts):
         points = data.workspace
         workspace: Any = SizeLimited(points, self._limits(points.weights, points.n_points))
         generator = check_random_state(self.random_state)
-        seeds_from, n_starts = self._seeding(data.X, data.exponent)
-        states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
-        n_threads = effective_threads(self.n_threads)
-
-        def begin(number: int, n_threads: int) -> Start:
-            random = cache(lambda: np.random.RandomState(states[number]))
-            return Start(
-                workspace.fork(n_threads), seeds_from(points, random), random, data.exponent
-            )
-
-        best, notes = best_of_starts(
-            begin,
-            list(range(n_starts)),
-            n_threads=n_threads,
-            time_limit=self.time_limit,
-            watcher=self._watcher,
-            at_once=False,
-            kind=ConstrainedProblem,
-            empty=self.empty,
-            max_steps=None if self.max_iter is None else self.max_iter - 1,
-            **self._criterion()._asdict(),
-        )
+        best, notes = self._best_of_starts(data, generator, oracle=workspace)
         certificate = certificate_of(
             best,
             data.scaled,
             method=self.bound,
             notes=(*notes, *scale_notes(data.X), *data.notes),
-            n_threads=n_threads,
+            n_threads=effective_threads(self.n_threads),
             random=lambda: check_random_state(self.random_state),
         )
         self._keep(best, certificate, data.exponent)

@@ -1,6 +1,6 @@
-"""KMeans: a thin layer with scikit-learn's interface over the loop.
+"""KMeans: scikit-learn's interface over the loop.
 
-The fit that it shares with TrimmedKMeans is here; what a fitted model answers is in `base`.
+The fit that all estimators of means share is here; what a fitted model answers is in `base`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from wolfmeans.core.choices import SEEDINGS
 from wolfmeans.core.draws import RandomSource
 from wolfmeans.core.empty_clusters import POLICIES
 from wolfmeans.core.frank_wolfe import Callback
+from wolfmeans.core.kmeans import KMeansProblem
 from wolfmeans.core.notices import warn
 from wolfmeans.core.solution import Record
 from wolfmeans.core.stopping import STOPS, TOLERANCE_SCALES, Criterion, criterion
@@ -85,10 +86,16 @@ _LARGEST_STATE = int(np.iinfo(np.int32).max)
 
 
 class FitFromStarts(CenterEstimator):
-    """The fit of KMeans and TrimmedKMeans: parameters, seeds, starts, fitted attributes.
+    """The fit that estimators of means share: parameters, seeds, starts, fitted attributes.
 
-    A subclass has the parameters that are read here, and `_fit`, which clusters opened data.
+    A subclass has the parameters that are read here, the problem that the loop solves, and `_fit`,
+    which clusters opened data.
     """
+
+    _problem: type[KMeansProblem] = KMeansProblem
+    """The concave problem that the loop solves."""
+    _runs_at_once = True
+    """Whether an engine may take the steps of several starts in one call."""
 
     _draws_from_sample = False
     """Whether seeds of data in parts are drawn from a sample of the rows."""
@@ -197,7 +204,16 @@ class FitFromStarts(CenterEstimator):
         raise NotImplementedError
 
     def _work(self, n_threads: int) -> Work | None:
-        raise NotImplementedError
+        """Return the work of a fit, to choose an engine; None for a search (mostly CPU work)."""
+        if getattr(self, "effort", None) is not None:
+            return None
+        return Work(
+            self.n_clusters,
+            n_threads,
+            passes=min(STEPS, self.max_iter or STEPS),
+            starts=self._number_of_starts(),
+            seeding=isinstance(self.init, str) and self.init != "random",
+        )
 
     def _refuse_few_rows(self, n_rows: int) -> None:
         if n_rows < self.n_clusters:
@@ -314,12 +330,61 @@ class FitFromStarts(CenterEstimator):
 
         return watch
 
+    def _best_of_starts(
+        self,
+        data: OpenedForFit,
+        generator: RandomState,
+        seeded: Callable[[int], RandomState] = RandomState,
+        *,
+        oracle: Workspace | None = None,
+        given: NDArray[np.floating] | None = None,
+    ) -> tuple[Fit, tuple[str, ...]]:
+        """Run the loop from each start; return the best fit, and notes on starts that were cut off.
+
+        Seeds come from the data, unless centers are `given`. The loop runs on the `oracle` over the
+        data; None for nearest centers. `seeded` makes a generator from a state.
+        """
+        X, points, exponent = data.X, data.workspace, data.exponent
+        workspace = points if oracle is None else oracle
+        if given is None:
+            seeds_from, n_starts = self._seeding(X, exponent)
+        else:
+            seeds_from, n_starts = (lambda workspace, random: given), 1
+        # The same numbers as randint(size=n_starts), which is slower.
+        states = [generator.randint(_LARGEST_STATE) for _ in range(n_starts)]
+        settings = self._settings()
+        kept = self._checkpoint(X, points, exponent)
+        if kept is not None:
+            # One start after the other, so that the file says which of them have finished.
+            settings["kind"] = kept.problem
+
+        # A function of the caller may keep the generator that it is given.
+        made = RandomState if callable(self.init) else seeded
+
+        def begin(number: int, n_threads: int) -> Start:
+            random = cache(lambda: made(states[number]))
+            seeds = kept.seeds_of(number) if kept is not None else None
+            if seeds is None:
+                seeds = seeds_from(points, random)
+            return Start(workspace.fork(n_threads), seeds, random, exponent)
+
+        return best_of_starts(
+            begin,
+            list(range(n_starts)),
+            n_threads=effective_threads(self.n_threads),
+            time_limit=self.time_limit,
+            watcher=self._watcher,
+            at_once=self._runs_at_once and kept is None,
+            **settings,
+        )
+
     def _settings(self) -> dict[str, Any]:
         """Return the settings of every run of the loop."""
         return {
             **self._criterion()._asdict(),
             "empty": self.empty,
             "max_steps": None if self.max_iter is None else self.max_iter - 1,
+            "kind": self._problem,
         }
 
     def _search(
@@ -547,9 +612,8 @@ class KMeans(FitFromStarts):
         workspace.meanwhile = notes_on_scales
 
         optimum = self._optimum_of(data)
-        best, notes = self._best_of_starts(
-            X, workspace, exponent, generator, seeded, n_threads, optimum=optimum
-        )
+        given = None if optimum is None else optimum.centers.astype(workspace.dtype)
+        best, notes = self._best_of_starts(data, generator, seeded, given=given)
         if self.effort is not None and optimum is None:
             best = self._search(best, begun, workspace, exponent, generator)
         limits = [limit for limit in (self.time_limit, self.effort) if limit is not None]
@@ -588,60 +652,3 @@ class KMeans(FitFromStarts):
             return None
         scaled = np.asarray(data.scaled) if isinstance(data.scaled, OnDevice) else data.scaled
         return optimum_on_a_line(scaled, k, data.workspace.weights)
-
-    def _work(self, n_threads: int) -> Work | None:
-        """Return the work of a fit, to choose an engine; None for a search (mostly CPU work)."""
-        if self.effort is not None:
-            return None
-        return Work(
-            self.n_clusters,
-            n_threads,
-            passes=min(STEPS, self.max_iter or STEPS),
-            starts=self._number_of_starts(),
-            seeding=isinstance(self.init, str) and self.init != "random",
-        )
-
-    def _best_of_starts(
-        self,
-        X: Any,
-        workspace: Workspace,
-        exponent: int,
-        generator: RandomState,
-        seeded: Callable[[int], RandomState],
-        n_threads: int,
-        *,
-        optimum: Optimum | None = None,
-    ) -> tuple[Fit, tuple[str, ...]]:
-        if optimum is None:
-            seeds_from, n_starts = self._seeding(X, exponent)
-        else:
-            given = optimum.centers.astype(workspace.dtype)
-            seeds_from, n_starts = (lambda workspace, random: given), 1
-        # The same numbers as randint(size=n_starts), which is slower.
-        states = [generator.randint(_LARGEST_STATE) for _ in range(n_starts)]
-        further: dict[str, Any] = {}
-        kept = self._checkpoint(X, workspace, exponent)
-        if kept is not None:
-            # One start after the other, so that the file says which of them have finished.
-            further |= {"kind": kept.problem, "at_once": False}
-
-        # A function of the caller may keep the generator that it is given.
-        made = RandomState if callable(self.init) else seeded
-
-        def begin(number: int, n_threads: int) -> Start:
-            random = cache(lambda: made(states[number]))
-            twin = workspace.fork(n_threads)
-            seeds = kept.seeds_of(number) if kept is not None else None
-            if seeds is None:
-                seeds = seeds_from(workspace, random)
-            return Start(twin, seeds, random, exponent)
-
-        return best_of_starts(
-            begin,
-            list(range(n_starts)),
-            n_threads=n_threads,
-            time_limit=self.time_limit,
-            watcher=self._watcher,
-            **self._settings(),
-            **further,
-        )

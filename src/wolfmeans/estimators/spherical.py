@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -22,8 +21,7 @@ from wolfmeans.core.frank_wolfe import Callback
 from wolfmeans.core.spherical import SphericalProblem, TrimmedSphericalProblem
 from wolfmeans.core.stopping import Criterion, criterion
 from wolfmeans.core.workspace import TrimmedWorkspace, Workspace
-from wolfmeans.engines import Work, effective_threads
-from wolfmeans.engines.choosing import STEPS
+from wolfmeans.engines import effective_threads
 from wolfmeans.engines.places.trimmed_parts import sum_of_weights
 from wolfmeans.engines.tensors import OnDevice
 from wolfmeans.estimators.kmeans import FitFromStarts, KMeans
@@ -33,7 +31,7 @@ from wolfmeans.exact.directions import norm_error, unit_rows, without_direction
 from wolfmeans.exact.native import value_range
 from wolfmeans.files.source import Source
 from wolfmeans.files.unit_source import UnitSource
-from wolfmeans.fitting.fit import Fit, OpenedForFit, Start, best_of_starts, certificate_of
+from wolfmeans.fitting.fit import Fit, OpenedForFit, certificate_of
 from wolfmeans.inputs import validation
 from wolfmeans.seeding.methods import enough_rows
 
@@ -229,6 +227,7 @@ class SphericalKMeans(OnTheSphere):
     (0.006925, 'STATIONARY')
     """
 
+    _problem = SphericalProblem
     _parameter_constraints: dict[str, Any] = {  # noqa: RUF012 - scikit-learn's protocol
         **{name: KMeans._parameter_constraints[name] for name in _LIKE_KMEANS},
         "stop": [StrOptions(set(_RULES)), None],
@@ -282,42 +281,6 @@ class SphericalKMeans(OnTheSphere):
         if apart is not None:
             self.labels_ = np.where(apart, np.int32(-1), np.asarray(self.labels_))
         self._conclude(data, notes)
-
-    def _best_of_starts(
-        self, data: OpenedForFit, generator: np.random.RandomState
-    ) -> tuple[Fit, tuple[str, ...]]:
-        workspace = data.workspace
-        seeds_from, n_starts = self._seeding(data.X, data.exponent)
-        states = generator.randint(np.iinfo(np.int32).max, size=n_starts).tolist()
-
-        def begin(number: int, n_threads: int) -> Start:
-            random = cache(lambda: np.random.RandomState(states[number]))
-            return Start(workspace.fork(n_threads), seeds_from(workspace, random), random)
-
-        return best_of_starts(
-            begin,
-            list(range(n_starts)),
-            n_threads=effective_threads(self.n_threads),
-            time_limit=self.time_limit,
-            watcher=self._watcher,
-            **self._settings(),
-        )
-
-    def _settings(self) -> dict[str, Any]:
-        """Return the settings of every run of the loop."""
-        return {**super()._settings(), "kind": SphericalProblem}
-
-    def _work(self, n_threads: int) -> Work | None:
-        """Return the work of a fit, to choose an engine; None for a search (mostly CPU work)."""
-        if self.effort is not None:
-            return None
-        return Work(
-            self.n_clusters,
-            n_threads,
-            passes=min(STEPS, self.max_iter or STEPS),
-            starts=self._number_of_starts(),
-            seeding=isinstance(self.init, str) and self.init != "random",
-        )
 
 
 class TrimmedSphericalKMeans(OnTheSphere, TrimmedKMeans):
@@ -397,11 +360,11 @@ class TrimmedSphericalKMeans(OnTheSphere, TrimmedKMeans):
     ) -> None:
         self._set_parameters(locals())
 
-    def _best_of_starts(
+    def _best_of_two_stages(
         self, data: OpenedForFit, share: Fraction, workspace: TrimmedWorkspace
     ) -> tuple[Fit, tuple[str, ...], tuple[str, ...]]:
         self._weigh(data, workspace.mass)
-        best, notes, further = super()._best_of_starts(data, share, workspace)
+        best, notes, further = super()._best_of_two_stages(data, share, workspace)
         apart = self._apart_in_fit(data)
         if apart is None:
             return best, notes, further

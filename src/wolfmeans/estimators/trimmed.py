@@ -238,7 +238,7 @@ class TrimmedKMeans(FitFromStarts):
             n_points = points.n_points
             share = self._trimmed_share(points.weights, total_mass(points.weights, n_points))
             workspace = points.trimmed(kept_mass(share, points.weights, n_points))
-        best, notes, on_starts = self._best_of_starts(data, share, workspace)
+        best, notes, on_starts = self._best_of_two_stages(data, share, workspace)
         if self.polish is not None or self.effort is not None:
             best = self._improved(best, data, workspace)
         certificate = certificate_of(
@@ -258,12 +258,11 @@ class TrimmedKMeans(FitFromStarts):
         """Search for a better clustering, polish it, or both."""
         n_threads, random = effective_threads(self.n_threads), self._random_source()
         seeds_from, _ = self._numbered_seeding(data.X, data.exponent)
-        settings = {**self._criterion()._asdict(), "empty": self.empty, "kind": TrimmedProblem}
-        max_steps = None if self.max_iter is None else self.max_iter - 1
+        settings = self._settings()
 
         def again(seeds: Centers) -> Fit:
             start = Start(workspace.fork(n_threads), seeds, random, data.exponent)
-            return run(start, max_steps=max_steps, **settings)
+            return run(start, **settings)
 
         runs = TrimmedRuns(
             data.scaled if sparse.issparse(data.scaled) else np.asarray(data.scaled),
@@ -325,7 +324,7 @@ class TrimmedKMeans(FitFromStarts):
             return {"alpha": None, "trim": float(self.trim)}
         return {"alpha": float(_DEFAULT_SHARE if self.alpha is None else self.alpha), "trim": None}
 
-    def _best_of_starts(
+    def _best_of_two_stages(
         self, data: OpenedForFit, share: Fraction, workspace: TrimmedWorkspace
     ) -> tuple[Fit, tuple[str, ...], tuple[str, ...]]:
         """Return the best fit, notes that are also warnings, and other notes on its start."""
@@ -348,8 +347,8 @@ class TrimmedKMeans(FitFromStarts):
                 seeds = seeds_from(number, sample, random)
             return Start(on.fork(n_threads), seeds, random, exponent)
 
-        settings: dict[str, Any] = {**self._criterion()._asdict(), "empty": self.empty}
-        settings["kind"] = self._problem
+        settings = self._settings()
+        max_steps = settings.pop("max_steps")
         chosen = checkpoint.seeds if two_stages and checkpoint is not None else []
         cut_off: tuple[str, ...] = ()
         if two_stages and not chosen:
@@ -382,7 +381,7 @@ class TrimmedKMeans(FitFromStarts):
             n_threads=n_threads,
             time_limit=self._time_left(perf_counter() - begun),
             watcher=self._watcher,
-            max_steps=None if self.max_iter is None else self.max_iter - 1,
+            max_steps=max_steps,
             **settings,
         )
         drawn_from_some = workspace.in_parts and sample.n_points < workspace.n_points
