@@ -14,6 +14,7 @@ from wolfmeans.core.draws import integer_shift
 from wolfmeans.engines import get_engine, sampling
 from wolfmeans.engines.sampling import Part, Together, merged_points
 from wolfmeans.exact.hashing import row_hashes, stream, uniforms
+from wolfmeans.exact.native import bucket_masses, native_is_available, rows_below
 from wolfmeans.seeding import oversampling
 from wolfmeans.seeding.methods import METHODS, choose_seeds, parallel_seeds
 from wolfmeans.seeding.oversampling import sample_candidates
@@ -320,3 +321,23 @@ def test_seeds_are_good():
     parallel = np.mean([cost("k-means||", seed) for seed in range(20)])
     greedy = np.mean([cost("k-means++", seed) for seed in range(20)])
     assert parallel < 1.15 * greedy
+
+
+def at_an_odd_address(array):
+    """Return a copy like those that Dask makes of parts of a message."""
+    memory = np.empty(array.nbytes + 1, dtype=np.uint8)[1:].view(array.dtype)
+    memory[:] = array
+    assert not memory.flags.aligned
+    return memory
+
+
+@pytest.mark.skipif(not native_is_available(), reason="the native module is not built")
+def test_arrays_may_lie_at_odd_addresses():
+    rng = np.random.default_rng(0)
+    hashes = rng.integers(2**63, size=100).astype(np.uint64)
+    limits, masses = np.full(16, 0.5), rng.random(100)
+    odd_hashes, odd_masses = at_an_odd_address(hashes), at_an_odd_address(masses)
+    expected = rows_below(hashes, 7, limits, 1)
+    assert np.array_equal(rows_below(odd_hashes, 7, at_an_odd_address(limits), 1), expected)
+    sums = bucket_masses(hashes, masses, masses, 40, 4, 1)
+    assert np.array_equal(bucket_masses(odd_hashes, odd_masses, odd_masses, 40, 4, 1), sums)

@@ -49,7 +49,7 @@ def rows_below(
 ) -> NDArray[np.int64]:
     """Return the rows whose uniforms are below the limits of their buckets (native/seeding)."""
     rows = np.empty(len(hashes), dtype=np.int64)
-    return rows[: _native.rows_below(hashes, key, limits, rows, n_threads)]
+    return rows[: _native.rows_below(aligned(hashes), key, aligned(limits), rows, n_threads)]
 
 
 def bucket_masses(
@@ -62,7 +62,8 @@ def bucket_masses(
 ) -> NDArray[np.int64]:
     """Return the (2**bits,) sums of scaled masses by the highest bits of the hash."""
     sums = np.empty(1 << bits, dtype=np.int64)
-    _native.bucket_masses(hashes, masses, weights, shift, sums, n_threads)
+    weights = None if weights is None else aligned(weights)
+    _native.bucket_masses(aligned(hashes), aligned(masses), weights, shift, sums, n_threads)
     return sums
 
 

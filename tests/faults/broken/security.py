@@ -64,7 +64,17 @@ def models_are_written_unseen():
 def strings_unescaped():
     import html
 
-    return [patch.object(html, "escape", lambda text, quote=True: text)]
+    from markupsafe import Markup
+
+    from wolfmeans.views.page import markup
+
+    def trusting(content):
+        return Markup(content) if type(content) is str else content
+
+    return [
+        patch.object(html, "escape", lambda text, quote=True: text),
+        patch.object(markup.environment(), "finalize", trusting),
+    ]
 
 
 @variant
