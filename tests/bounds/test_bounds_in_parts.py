@@ -283,7 +283,7 @@ def fitted(path, limit):
     return {kind}(8, init=np.load(path, mmap_mode="r")[:8], n_init=1, max_iter=3,
                   memory_limit=limit).fit(path)
 import warnings; warnings.simplefilter("ignore")
-fitted(sys.argv[1], "60MB").certify(sys.argv[1])
+fitted(sys.argv[1], "60MB").certify(sys.argv[1], seconds=2)
 model = fitted(sys.argv[2], {limit})
 before, peak, done = resident(), [0], threading.Event()
 def watch():

@@ -37,8 +37,8 @@ def run_script(text, names, page):
     return printed.getvalue()
 
 
-SLOW = ("choosing-k.md", "big-data.md")
-"""Pages whose examples take long."""
+SLOW = ("choosing-k.md", "big-data.md", "index.md")
+"""Pages whose examples take long; those of index.md are also in README.md."""
 
 
 @pytest.mark.parametrize(
