@@ -36,8 +36,8 @@ double grouped_cost(const ScreenVersion& version, std::size_t d) {
 template <class Real>
 struct Points<Real>::Scout {
     Scout(const Points& of, std::size_t count)
-        : rows(sample(of, count)),
-          points(rows.data(), count, of.d_, nullptr, 1, Grouping::always) {}
+        : rows(sample(of, count)), points(rows.data(), count, of.d_, nullptr, 1, Grouping::always) {
+    }
 
     static std::vector<Real> sample(const Points& of, std::size_t count) {
         std::vector<Real> chosen(count * of.d_);
@@ -152,8 +152,7 @@ template <class Real>
 void Points<Real>::send_scout(const Real* centers, std::size_t K) {
     if (!scout_ || groups_) return;
     const Change change = scout_->points.assign(centers, K, true, {});
-    const auto pairs =
-        static_cast<double>(scout_->points.n_ * scout_->points.groups_->n_bounds());
+    const auto pairs = static_cast<double>(scout_->points.n_ * scout_->points.groups_->n_bounds());
     scout_->share = static_cast<double>(change.compared) / pairs;
 }
 

@@ -65,10 +65,10 @@ struct Arc {
 
 // What a thread finds in its rows.
 struct FoundInRows {
-    std::vector<Arc> arcs;      // (K, K)
-    std::vector<double> limits; // (K, K) larger keys are of no candidates
-    std::vector<double> reach;  // (K,) nor are points whose margin is certainly larger
-    std::vector<Mass> sizes;    // (K,)
+    std::vector<Arc> arcs;           // (K, K)
+    std::vector<double> limits;      // (K, K) larger keys are of no candidates
+    std::vector<double> reach;       // (K,) nor are points whose margin is certainly larger
+    std::vector<Mass> sizes;         // (K,)
     std::vector<signed char> within; // (K, group_size) scratch
 };
 
@@ -149,8 +149,8 @@ private:
         std::vector<double> limits(K_ * K_);
         for (std::size_t a = 0; a < K_; ++a)
             for (std::size_t b = 0; b < K_; ++b)
-                limits[a * K_ + b] = a == b ? -unreachable
-                                            : potentials_[a] - potentials_[b] + memory.window;
+                limits[a * K_ + b] =
+                    a == b ? -unreachable : potentials_[a] - potentials_[b] + memory.window;
         if (memory.window < unreachable) capacity_ *= 2;
         memory.labels.resize(n_);
         memory.margins.resize(n_);
@@ -177,9 +177,10 @@ private:
     // How centers and prices have changed since the labels in memory were found.
     struct Drift {
         bool known = false;
-        std::vector<double> moved, paid;  // (K,) moves of centers, rises of prices
+        std::vector<double> moved, paid; // (K,) moves of centers, rises of prices
         double farthest = 0, diameter = 0, largest_price = 0;
-        std::vector<double> slope, fixed; // (K,) a margin falls by slope times the radius, and fixed
+        std::vector<double> slope,
+            fixed; // (K,) a margin falls by slope times the radius, and fixed
     };
 
     Drift drift_from(const TransportMemory& memory) const {
@@ -269,9 +270,9 @@ private:
         }
     }
 
-    // A candidate for the arc to b costs at most the limit of that arc more than here, so the margin
-    // of a candidate is at most the largest of these limits at the prices. The last terms cover the
-    // rounding of margins, keys and limits, with those of the caller for the distances.
+    // A candidate for the arc to b costs at most the limit of that arc more than here, so the
+    // margin of a candidate is at most the largest of these limits at the prices. The last terms
+    // cover the rounding of margins, keys and limits, with those of the caller for the distances.
     double reach(std::size_t a, const std::vector<double>& limits) const {
         double most = -unreachable, largest_price = 0.0;
         for (std::size_t b = 0; b < K_; ++b) {
@@ -610,8 +611,8 @@ private:
     double unsure_; // the rounding of a margin, relative to the squares that it is made of
     std::vector<std::int32_t> home_;
     Splits splits_;
-    std::vector<double> potentials_;    // (K + 1,) the last one of the limits
-    std::vector<Mass> held_, excess_;   // (K,), (K + 1,)
+    std::vector<double> potentials_;  // (K + 1,) the last one of the limits
+    std::vector<Mass> held_, excess_; // (K,), (K + 1,)
     std::vector<double> distance_, lengths_;
     std::vector<int> before_;
     std::vector<unsigned char> done_, guessed_;

@@ -20,8 +20,8 @@ void row_hashes(const Real* X, std::size_t n, std::size_t d, int n_threads, std:
 template <class Real>
 void row_hashes(const SparseRows<Real>& rows, int n_threads, std::uint64_t* hashes);
 
-// The rows whose uniforms, by the key, are below the limits of their buckets; a bucket is the `bits`
-// highest bits of the hash.
+// The rows whose uniforms, by the key, are below the limits of their buckets; a bucket is the
+// `bits` highest bits of the hash.
 //
 //   hashes  IN   (n,)
 //   limits  IN   (2^bits,), 0 <= bits < 64

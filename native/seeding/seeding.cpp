@@ -158,14 +158,15 @@ public:
         });
         constexpr double infinity = std::numeric_limits<double>::infinity();
         std::vector<double> largest(chunks);
-        over_rows(n_, chunks, tile_rows, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
-            double own = 0.0;
-            for (std::size_t i = begin; i < end; ++i) {
-                const double mass = weights_ ? weights_[i] * closest_[i] : closest_[i];
-                own = mass <= own ? own : mass < infinity ? mass : infinity; // also for a NaN
-            }
-            largest[chunk] = own;
-        });
+        over_rows(
+            n_, chunks, tile_rows, [&](std::size_t chunk, std::size_t begin, std::size_t end) {
+                double own = 0.0;
+                for (std::size_t i = begin; i < end; ++i) {
+                    const double mass = weights_ ? weights_[i] * closest_[i] : closest_[i];
+                    own = mass <= own ? own : mass < infinity ? mass : infinity; // also for a NaN
+                }
+                largest[chunk] = own;
+            });
         return *std::max_element(largest.begin(), largest.end()) <
                std::numeric_limits<double>::max() / (4.0 * static_cast<double>(n_));
     }

@@ -82,9 +82,9 @@ using AllDistances = void(const double* points, const double* centers, long long
 
 // Of a group: where distance + price is smallest, the lowest index of equal ones.
 struct alignas(64) PricedState {
-    double least[group_size];   // fl(distance + price)
-    double second[group_size];  // the smallest one over all other centers, +inf without any
-    double own[group_size];     // the distance without the price
+    double least[group_size];  // fl(distance + price)
+    double second[group_size]; // the smallest one over all other centers, +inf without any
+    double own[group_size];    // the distance without the price
     long long label[group_size];
 };
 
